@@ -263,7 +263,7 @@ def of_class(folder: Path, policy: type[RecordValidationPolicy]) -> Chain:
     file.write_text("upstream.bootstrap.servers=127.0.0.1:1\nlisteners=PLAINTEXT://127.0.0.1:2\n")
     name = policy.__name__
     instances = PolicyInstances(
-        load_configuration(file).policies, {VALIDATION: [name]}, given={name: policy}
+        load_configuration(file).policies, {VALIDATION: [name]}, factories={name: policy}
     )
     return Chain(TopicPlan(topic="orders", validation_policy=name), instances)
 

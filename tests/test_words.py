@@ -319,6 +319,50 @@ def test_a_variable_says_what_it_holds():
     assert not found, f"say what `one` is in {', '.join(found)}"
 
 
+NO_NOUNS: Final = frozenset(
+    re.findall(
+        r"\w+",
+        "after asked at before begun by changed counted done existing found given held judged kept "
+        "known left lost made meant mine missing of ours placed read running seen sent since "
+        "started stored taken to until used waiting wanted within written",
+    )
+)
+"""Participles and prepositions: a variable is a noun."""
+OF_INTERFACES: Final = {
+    "penstock/kafka/records/stored.py": {"kept"},  # the extension's
+    "penstock/spark/functions.py": {"to"},  # users': redact(..., to=...)
+}
+
+
+@pytest.mark.thorough
+def test_a_variable_is_a_noun():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} {name}"
+        for path in modules("src/penstock")
+        for name, line in variables(ast.parse(path.read_text()))
+        if name in NO_NOUNS
+        and name not in OF_INTERFACES.get(path.relative_to(ROOT / "src").as_posix(), ())
+    ]
+    assert wrong == [], "say what the value is"
+
+
+def variables(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield the names of variables and parameters, each with its line; no fields of classes."""
+    fields = {
+        id(statement.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        if isinstance(statement, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) if id(node) not in fields:
+                yield name, node.lineno
+            case ast.arg(arg=name):
+                yield name, node.lineno
+
+
 NOT_IN_NAMES: Final = {"anew", "ask", "asked", "asks", "said", "told", "unasked"}
 """Words that no name has: say what a function does, and a variable holds."""
 NOT_IN_TESTS: Final = ("test_what_", "test_who_", "test_whoever_")

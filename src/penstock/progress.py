@@ -113,20 +113,20 @@ class Progress:
 
     @contextlib.contextmanager
     def phase(
-        self, what: str, done: Callable[[], int] | None = None, total: int | None = None
+        self, what: str, counter: Callable[[], int] | None = None, total: int | None = None
     ) -> Iterator[None]:
         """Show the work inside a `with` block.
 
         Args:
             what: The current work, such as `judging orders`.
-            done: Returns how many records are done. Called in a separate thread, a few
+            counter: Returns how many records are done. Called in a separate thread, a few
                 times a second. None for work that is not about records.
             total: The maximum number; None if it is not known.
         """
         ended = threading.Event()
         show = self._draw if sys.stderr.isatty() else self._write
         thread = threading.Thread(
-            target=show, args=(Phase(what, done, total), ended), name="progress", daemon=True
+            target=show, args=(Phase(what, counter, total), ended), name="progress", daemon=True
         )
         thread.start()
         try:

@@ -27,7 +27,7 @@ def instances(*, interceptors=(), validators=(), validation=None) -> PolicyInsta
         VALIDATION: [validation.__name__] if validation else [],
     }
     given = {cls.__name__: cls for cls in (*interceptors, *validators, validation) if cls}
-    return PolicyInstances(CONFIGURATION, names, given=given)
+    return PolicyInstances(CONFIGURATION, names, factories=given)
 
 
 def chain(*, interceptors=(), validators=(), validation=None, setting="") -> Chain:

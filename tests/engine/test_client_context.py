@@ -297,7 +297,9 @@ class WrongWhole:
 
 def test_a_batch_policy_that_could_not_be_called_is_refused_at_start():
     with pytest.raises(ConfigurationError, match=r"validate\(\) must take 3 arguments"):
-        PolicyInstances(CONFIGURATION, {RECORDS: ["WrongWhole"]}, given={"WrongWhole": WrongWhole})
+        PolicyInstances(
+            CONFIGURATION, {RECORDS: ["WrongWhole"]}, factories={"WrongWhole": WrongWhole}
+        )
 
 
 class NotAContext:
@@ -348,7 +350,7 @@ def test_the_gateway_knows_a_class_whose_first_instance_could_not_be_configured(
         def validate(self, topic, partition, records, context):
             """Let everything pass."""
 
-    policies = PolicyInstances(CONFIGURATION, {}, given={"Late": Late})
+    policies = PolicyInstances(CONFIGURATION, {}, factories={"Late": Late})
     policies.on_records_class = reported.append
     with pytest.raises(ConfigurationError):
         policies.judging_records("Late", "t")

@@ -141,7 +141,7 @@ def test_no_preparation_without_records():
 
 def test_the_clock_of_preparation_runs():
     policies = chain(validation=Prepares)
-    instances = PolicyInstances(CONFIGURATION, {VALIDATION: ["P"]}, given={"P": Prepares})
+    instances = PolicyInstances(CONFIGURATION, {VALIDATION: ["P"]}, factories={"P": Prepares})
     instances.on_preparing = calls.append
     plan = replace(policies.plan, validation_policy="P")
     Chain(plan, instances).judge(3, TOPIC_ID, columns(b"away"))
@@ -262,7 +262,7 @@ def with_topics(**levels):
         declared_topic_keys=PreparesTopics.topic_configs,
         topic_defaults=(*defaults, TopicDefault("*", "on", "true")),
     )
-    return PolicyInstances(configuration, {VALIDATION: ["P"]}, given={"P": PreparesTopics})
+    return PolicyInstances(configuration, {VALIDATION: ["P"]}, factories={"P": PreparesTopics})
 
 
 def plan_of(topic, level):

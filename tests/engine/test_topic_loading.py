@@ -58,7 +58,7 @@ def plan_of(topic):
 
 
 def instances(cls):
-    return PolicyInstances(CONFIGURATION, {VALIDATION: ["P"]}, given={"P": cls})
+    return PolicyInstances(CONFIGURATION, {VALIDATION: ["P"]}, factories={"P": cls})
 
 
 def encoded(*topics):

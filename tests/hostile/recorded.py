@@ -5,8 +5,8 @@ import uuid
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
-
 from kafka import KafkaProducer
+
 from penstock.kafka.local import run_tool
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway

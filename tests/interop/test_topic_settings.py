@@ -23,11 +23,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from confluent_kafka.cimpl import NewTopic
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import AlterConfigOp, ConfigResourceType
 from kafka.admin import ConfigResource as PythonConfigResource
 from kafka.errors import KafkaError as PythonKafkaError
 
-from kafka import KafkaAdminClient, KafkaProducer
 from penstock.kafka.local import run_tool
 from tests.gateways import RunningGateway, gateway_port, write_configuration
 from tests.go import go_program

@@ -24,7 +24,7 @@ def test_results_are_merged_and_offsets_counted():
         yield b"%d" % task.ranges[0].partition
         yield None
 
-    assert runner.run(TASKS, work, joined, done=done) == b"0+1+2"
+    assert runner.run(TASKS, work, joined, counter=done) == b"0+1+2"
     assert (seen, done.value) == ([0, 10, 30], 60)
     assert runner.run(TASKS, lambda _: iter((None,)), joined) is None
     assert runner.run([], work, joined) is None
@@ -48,5 +48,5 @@ def test_an_exception_of_a_task_ends_the_run():
     runner = LocalRunner()
     done = runner.counter()
     with pytest.raises(OSError, match="gone"):
-        runner.run(TASKS, work, joined, done=done)
+        runner.run(TASKS, work, joined, counter=done)
     assert done.value == 10

@@ -159,7 +159,13 @@ def _read_raw(
     with command_job.counting_tasks(f"judging {options.topic}", ranges) as counter:
         sizes = there.sizes(topics)
         result = audit_raw(
-            command_job.runner, there.access, ranges, plan, other=other, sizes=sizes, done=counter
+            command_job.runner,
+            there.access,
+            ranges,
+            plan,
+            other=other,
+            sizes=sizes,
+            counter=counter,
         )
     if options.strict:
         result.coverage.check()
@@ -208,7 +214,6 @@ def conclude(options: argparse.Namespace, report: Report, baseline: Report | Non
 
     Args:
         options: Of the command.
-        report: The report.
         baseline: The report that `--baseline` names, or None.
 
     Raises:

@@ -35,10 +35,8 @@ def measure_contracts(
 
     Args:
         options: Of the command.
-        command_job: The job.
         plan: The plan, whose policies have the rules.
         topics: The topics that are read; none for files.
-        ranges: The offsets.
 
     Returns:
         The measurements, by contract; without a contract nothing is read.

@@ -151,7 +151,6 @@ def _read(file: Path, kafka: str, imports: Imports | None = None) -> Configurati
     """Read the configuration with the local Kafka as the cluster, and with a console.
 
     Args:
-        file: The file.
         kafka: The address of the local Kafka.
         imports: Can end the processes that import classes.
     """

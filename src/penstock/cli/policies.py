@@ -37,7 +37,6 @@ class Listed(NamedTuple):
 
     Attributes:
         name: Its name in FILE, or its short name.
-        class_name: Its class.
         origin: `built-in`, `installed` or `file`.
         found: What its class says; None where it cannot be used.
         distribution: The package that it is installed with; empty otherwise.

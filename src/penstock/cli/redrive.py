@@ -181,7 +181,7 @@ def _between_topics(
     if options.dry_run:
         with command_job.counting_tasks(redrive_job.what, redrive_job.ranges) as counter:
             counts = count_raw(
-                command_job.runner, redrive_job.ranges, redrive_job.work, done=counter
+                command_job.runner, redrive_job.ranges, redrive_job.work, counter=counter
             )
     else:
         counts = redrive_job.write(

@@ -338,7 +338,6 @@ def _unknown(
     """Return a warning about an unknown key; None for a known key.
 
     Args:
-        file: The file.
         key: A key of the file.
         known_keys: The keys that a file may have.
         declared: The topic level keys that the validation policy declares.

@@ -68,7 +68,6 @@ def belongs_elsewhere(cls: type, key: str, method: str) -> str | None:
     A class may derive from one interface and have the method of another as its own.
 
     Args:
-        cls: The class.
         key: The key that names it.
         method: What classes there must have.
     """

@@ -25,8 +25,6 @@ def misreadings(key: str, value: str, source: str, line: int) -> Iterator[str]:
     """Yield a sentence for each lost backslash, and for quotes and a comment within the value.
 
     Args:
-        key: The key.
-        value: Its value.
         source: Its lines as they are written.
         line: The number of the first of them.
     """

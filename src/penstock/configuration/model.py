@@ -24,7 +24,6 @@ class Configuration(Keys):
     """A configuration file, with all values read.
 
     Attributes:
-        path: The file.
         properties: The whole file as text by key, which is what `configure()` receives.
         topic_defaults: The lines `topics.<glob>.<key>`.
         warnings: Messages about unknown keys.

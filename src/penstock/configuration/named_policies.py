@@ -46,7 +46,6 @@ class PolicyKeys(NamedTuple):
     """The keys `policies.*` of a file.
 
     Attributes:
-        file: The file.
         properties: All keys, with variables resolved.
         shown: The same before they were resolved: the value of a variable may be a secret.
     """
@@ -92,7 +91,6 @@ def read_named_policies(
     """Read the named policies of a file.
 
     Args:
-        file: The file.
         properties: Its keys, with variables resolved.
         shown: The same before they were resolved.
         describe: Returns descriptions of users' classes.

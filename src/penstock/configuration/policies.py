@@ -30,7 +30,6 @@ class NamedPolicy(NamedTuple):
     Attributes:
         name: Its name, by which topics have it and everything calls it.
         type: As the file has it: a class, or the short name of an installed policy.
-        class_name: The class.
         interface: The key of the interface that the class has; see `interfaces`.
         configs: Its own keys, without the prefix.
         topic_configs: The topic level keys that its class declares, with their defaults: of a

@@ -24,7 +24,6 @@ def former_keys(
     """Yield a warning for a former key whose value is that of every gateway.
 
     Args:
-        file: The file.
         properties: Its keys and values.
         shown: The same before variables were resolved, for errors.
 

@@ -149,7 +149,6 @@ def declared_keys(policy: str, declared: Sequence[TopicConfig]) -> str:
 
     Args:
         policy: Its short name.
-        declared: The keys.
     """
     rows: list[str] = []
     for key in declared:

@@ -123,7 +123,6 @@ class TopicKey:
 
     Attributes:
         name: As it is written.
-        type: Its type.
         meaning: A sentence for the configuration reference.
         documentation: A sentence for DescribeConfigs.
         default: Its value if neither the topic nor the file sets it; None for null.
@@ -417,7 +416,6 @@ def keys_in(scope: Scope, declared: Mapping[str, TopicKey] | None = None) -> dic
     """Return the keys that may be set in a scope, by name.
 
     Args:
-        scope: The scope.
         declared: Those of the validation policy; those in force in this process by default.
     """
     keys = {**TOPIC_KEYS, **(_in_force if declared is None else declared)}

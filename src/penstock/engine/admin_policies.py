@@ -46,8 +46,6 @@ class ConfigAlteration(NamedTuple):
     """Configs to be altered; see `AlterConfigPolicy.RequestMetadata`.
 
     Attributes:
-        resource_type: The type of the resource.
-        resource_name: Its name.
         configs: The new values; None for a deleted key.
         not_set: The deleted keys that are known not to be set.
     """
@@ -74,7 +72,6 @@ class AdminPolicy:
 
         Args:
             name: Its class, for verdicts.
-            policy: The instance.
         """
         self._name = name
         self._validate = policy.validate

@@ -114,7 +114,6 @@ def check_context(method: Any, name: str, count: int) -> None:
     """Check that a method that takes a context accepts a context.
 
     Args:
-        method: The method.
         name: Its name, for the text.
         count: How many other arguments it is called with.
 

@@ -218,7 +218,6 @@ class Chain:
         what each of them is shown.
 
         Args:
-            partition: The partition that all of them are in.
             topic_id: The topic's id.
             records: In the order of their offsets.
             records_policy_batch: How many consecutive records a `RecordsPolicy` sees at

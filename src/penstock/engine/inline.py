@@ -204,7 +204,6 @@ class InlineJudge:
         Args:
             plan: The topic's policies.
             version: The version of the Produce request.
-            data: The batch.
         """
         if len(data) > self._max_bytes or not self.judges(plan):
             return False
@@ -242,7 +241,6 @@ class InlineJudge:
         Args:
             plan: The topic's policies.
             version: The version of the Produce request.
-            data: The batch.
             judge: From `natively`.
         """
         if version < _NATIVE_FROM or len(data) > self._native_max_bytes:

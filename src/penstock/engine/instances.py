@@ -91,7 +91,7 @@ class PolicyInstances:
         configuration: PolicyConfiguration,
         names: Mapping[str, Sequence[str]],
         *,
-        given: Mapping[str, Callable[[], Any]] = MappingProxyType({}),
+        factories: Mapping[str, Callable[[], Any]] = MappingProxyType({}),
     ) -> None:
         """Load and configure every class that is named.
 
@@ -101,7 +101,7 @@ class PolicyInstances:
         Args:
             configuration: The configuration for `configure()`, with the folders of the classes.
             names: Class names by the key that names them, as in `Plan.names`.
-            given: Factories of instances by class name, instead of loading the class.
+            factories: Factories of instances by class name, instead of loading the class.
 
         Raises:
             ConfigurationError: A class cannot be loaded or configured, or Python runs in a way that
@@ -113,7 +113,7 @@ class PolicyInstances:
                 "not pass it to them; run the command without it"
             )
         self._configuration = configuration
-        self._given = given
+        self._factories = factories
         self._open: list[Any] = []
         self._with_paths: list[tuple[str, CountsPaths]] = []
         self.client = NOBODY
@@ -220,7 +220,6 @@ class PolicyInstances:
         """Return the interceptors for a topic: first those of the file, then named interceptors.
 
         Args:
-            topic: The topic.
             named: The named interceptors that the topic has, in its order. The pattern of each
                 has to be found in the topic's name as well.
         """
@@ -458,8 +457,8 @@ class PolicyInstances:
     def _load(self, definition: ConfiguredPolicy, method: str) -> Callable[[], Any]:
         """Load a class that has a method, or the method for batches that may replace it."""
         name, key = definition.class_name, definition.interface
-        if name in self._given:
-            return self._given[name]
+        if name in self._factories:
+            return self._factories[name]
         folders = self._configuration.class_path
         is_apart = key == VALIDATION and not definition.is_named and folders
         space = ClassPath(folders) if is_apart else None

@@ -114,7 +114,6 @@ class BatchPolicy(NamedTuple):
 
         Args:
             destination: Where they are going.
-            records: The records.
             size: How many consecutive records it gets at most.
 
         Returns:

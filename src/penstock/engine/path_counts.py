@@ -22,7 +22,6 @@ class PathCount(NamedTuple):
     """How often a path of a policy led to a field.
 
     Attributes:
-        policy: The policy.
         path: The path, as it is configured.
         values: How many values the policy read.
         found: In how many of them the path led to a field.

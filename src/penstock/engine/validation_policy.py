@@ -28,7 +28,6 @@ class ValidationPolicy:
     """An instance, and how it prepares for topics.
 
     Attributes:
-        instance: The instance.
         judging: How it judges records.
         load: Its `load_topic`; None where it has none.
     """

@@ -25,7 +25,6 @@ async def connect(
     """Connect to a broker.
 
     Args:
-        address: Its address.
         tls: The TLS context of connections to the cluster; None without TLS.
         protocol: Makes the protocol of the connection.
         timeout_s: How long that may take, in seconds.

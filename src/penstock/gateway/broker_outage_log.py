@@ -79,8 +79,6 @@ class BrokerOutageLog:
 
         Args:
             node: The broker's id; None where any broker of the cluster was wanted.
-            address: Its address.
-            reason: The error.
         """
         now = self._clock()
         outage = self._outages.get(address)

@@ -64,7 +64,6 @@ class NotNativeError(Exception):
     """rustls does not shake hands with a broker.
 
     Attributes:
-        reason: The reason.
         may_work: Whether it may in the next moment.
     """
 
@@ -164,7 +163,6 @@ class BrokerTls:
         """Connect to a broker.
 
         Args:
-            address: Its address.
             protocol: Makes the protocol of the connection.
             timeout_s: How long OpenSSL's handshake may take, and rustls's, in seconds; all of it
                 together twice as long.

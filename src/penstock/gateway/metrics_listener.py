@@ -50,7 +50,6 @@ class MetricsListener:
     """Serves the state of a gateway, from before it has started until it has ended.
 
     Attributes:
-        console: The console.
         address: Where it listens; None before.
     """
 
@@ -58,7 +57,6 @@ class MetricsListener:
         """Prepare; nothing is listened on.
 
         Args:
-            gateway: The gateway.
             counts: What it counts.
             checks: How the last attempt to connect to each broker ended.
         """

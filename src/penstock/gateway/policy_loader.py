@@ -45,7 +45,6 @@ class LoadedPolicies(NamedTuple):
     """Policies whose workers have started.
 
     Attributes:
-        policies: The policies.
         pool: Runs the policies of records, or None.
         topic_keys: The topic level keys that the validation policy declares.
         loses_records: Whether records of idempotent producers may be dropped, by interceptors or
@@ -101,8 +100,6 @@ class PolicyLoader(NamedTuple):
         """Start the workers for a plan, if it has any policies.
 
         Args:
-            configuration: The configuration.
-            plan: Its policies.
             topics_have_settings: Whether a topic may name policies that the file does not.
 
         Raises:

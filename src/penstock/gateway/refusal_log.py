@@ -33,7 +33,6 @@ class Refused:
         topic: The name of the topic; for configs, the type and the name of the resource.
         partition: The partition; None for topics and configs.
         client_id: The client id, or None.
-        verdict: The verdict.
         is_observed: Whether it only would have been refused (`penstock.mode`).
         principal: The principal of the client, or None if it is not known.
         address: The address of the client, or None if it is not known.

@@ -100,7 +100,6 @@ class Gateway:
         """Make a gateway; `start` starts it.
 
         Args:
-            configuration: The configuration.
             watch: Called for each refused partition, in addition to the log.
 
         Raises:

@@ -32,7 +32,6 @@ class RawAudit(NamedTuple):
     """The result.
 
     Attributes:
-        counts: The verdicts.
         coverage: The part of the plan that was read.
     """
 
@@ -48,7 +47,7 @@ def audit_raw(
     *,
     other: RecordPlan | None = None,
     sizes: Sizes | None = None,
-    done: OffsetCounter | None = None,
+    counter: OffsetCounter | None = None,
 ) -> RawAudit:
     """Judge the records of topics and count the verdicts.
 
@@ -59,13 +58,13 @@ def audit_raw(
         plan: The plan whose verdicts are counted.
         other: A plan to compare it with.
         sizes: How large the records are, as far as that is known.
-        done: Counts the offsets of the tasks that have ended.
+        counter: Counts the offsets of the tasks that have ended.
 
     Returns:
         The counts, bounded as in `AuditCounts`.
     """
     tasks = plan_tasks(ranges, cores=runner.cores, sizes=sizes, limit=runner.limit)
-    payload = runner.run(tasks, AuditTask(access, plan, other), merged, done=done)
+    payload = runner.run(tasks, AuditTask(access, plan, other), merged, counter=counter)
     result = AuditResult(AuditCounts(), []) if payload is None else AuditResult.decode(payload)
     coverage = Coverage(tuple(ranges))
     coverage.add(result.ranges)
@@ -78,7 +77,6 @@ def add_payloads(cluster: ReadingConnection, counts: AuditCounts, max_bytes: int
     What cannot be read any more stays without.
 
     Args:
-        cluster: A connection.
         counts: Whose samples are completed.
         max_bytes: Of each key and value.
     """

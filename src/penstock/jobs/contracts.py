@@ -49,10 +49,7 @@ def contracts_of(
     """Return the results, by contract.
 
     Args:
-        evaluator: The policies.
         topics: Those that were read; topics with sums are added.
-        totals: The sums.
-        now_ms: The time.
     """
     names = sorted({*topics, *(key.topic for key in totals)})
     return tuple(

@@ -41,7 +41,6 @@ class RuleKey(NamedTuple):
     """A rule of a topic.
 
     Attributes:
-        topic: The topic.
         policy: The name of the policy.
         number: Of the rule, among those of the policy for the topic.
     """
@@ -59,7 +58,6 @@ class RuleSum(NamedTuple):
         policy: See there.
         number: See there.
         digest: Of the value that was counted, in hexadecimal digits; empty for any.
-        total: The values.
         bad: The records with the flaw.
         latest: The latest instant, in ms; None if there is none.
     """
@@ -104,7 +102,6 @@ class Measuring:
         """Take records of a topic.
 
         Args:
-            topic: The topic.
             values: Of each record; without a value (a tombstone) it is not counted.
             timestamps: Of each, in ms; negative if it has none.
 
@@ -165,7 +162,6 @@ class MeasuringTask:
     """Measures the records of a task's ranges; yields parts of the sums.
 
     Attributes:
-        access: The cluster.
         plan: The plan, whose policies have the rules.
     """
 

@@ -49,7 +49,6 @@ class Evaluator:
 
         Args:
             topic: Their topic; where it is not known, all of them fail.
-            partition: Their partition.
             records: In the order of their offsets.
 
         Raises:

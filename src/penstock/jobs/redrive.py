@@ -55,9 +55,7 @@ class RedriveJob:
     """Dead letters that are to be judged again.
 
     Attributes:
-        letters: Their topic.
         ranges: The ranges that have not been processed.
-        work: The work of tasks.
     """
 
     letters: Topic
@@ -107,7 +105,6 @@ def prepare_redrive(
     """Find the ranges to process.
 
     Args:
-        there: The cluster.
         letters: The topic of dead letters.
         target: The topic that they return to.
         plan: The policies of the target.

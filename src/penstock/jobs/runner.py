@@ -47,15 +47,19 @@ class Runner(Protocol):
         """Return a counter for `run`."""
 
     def run(
-        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: OffsetCounter | None = None
+        self,
+        tasks: Sequence[Task],
+        work: Work,
+        merge: Merge,
+        *,
+        counter: OffsetCounter | None = None,
     ) -> bytes | None:
         """Run tasks and merge their results.
 
         Args:
-            tasks: The tasks.
             work: Does a task.
             merge: Merges results.
-            done: Counts the offsets of those that have ended.
+            counter: Counts the offsets of those that have ended.
 
         Returns:
             The result; None without tasks, or where they yielded none.
@@ -86,7 +90,12 @@ class LocalRunner:
         return LocalCounter()
 
     def run(
-        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: OffsetCounter | None = None
+        self,
+        tasks: Sequence[Task],
+        work: Work,
+        merge: Merge,
+        *,
+        counter: OffsetCounter | None = None,
     ) -> bytes | None:
         """Run tasks and merge their results as they come; see `Runner.run`.
 
@@ -102,6 +111,6 @@ class LocalRunner:
                         total = result if total is None else merge((total, result))
             except SystemExit:
                 raise UnavailableError("a policy ended the process (sys.exit)") from None
-            if done is not None:
-                done.add(sum(offset_range.offsets for offset_range in task.ranges))
+            if counter is not None:
+                counter.add(sum(offset_range.offsets for offset_range in task.ranges))
         return total

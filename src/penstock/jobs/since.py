@@ -47,11 +47,7 @@ class Pool(Protocol):
 
 
 class PathEvents:
-    """Counts how often the paths of policies led to a field, from the events of workers.
-
-    Attributes:
-        paths: The counts.
-    """
+    """Counts how often the paths of policies led to a field, from the events of workers."""
 
     def __init__(self) -> None:
         self.paths = PathTally()
@@ -105,9 +101,6 @@ class BatchAudit:
 
     async def judge(self, batches: Iterator[ReadBatch]) -> bool:
         """Judge batches, which are read in a thread meanwhile.
-
-        Args:
-            batches: The batches.
 
         Returns:
             Whether that was all: not so where policies cost too many workers.

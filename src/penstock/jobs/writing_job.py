@@ -52,14 +52,14 @@ class ShowPhase(Protocol):
     """Shows the work inside a `with` block, as `penstock.progress.Progress.phase`."""
 
     def __call__(
-        self, what: str, done: Callable[[], int] | None = None, total: int | None = None
+        self, what: str, counter: Callable[[], int] | None = None, total: int | None = None
     ) -> AbstractContextManager[None]:
         """See `Progress.phase`."""
 
 
 def not_shown(
     what: str,  # noqa: ARG001 - as in `ShowPhase`
-    done: Callable[[], int] | None = None,  # noqa: ARG001
+    counter: Callable[[], int] | None = None,  # noqa: ARG001
     total: int | None = None,  # noqa: ARG001
 ) -> AbstractContextManager[None]:
     """Show nothing."""
@@ -120,14 +120,9 @@ def write_topics(
     """Judge the records of topics and write them.
 
     Args:
-        there: The cluster.
-        job: The job.
         runner: Returns the runner of tasks; called when it is known that the job can run.
         topics: The topics to read.
-        ranges: Their ranges.
-        plan: The policies.
         what: The work, such as `splitting orders`.
-        shown: Shows it.
         note: Called with what a user has to know before records are written.
         warn: Called if topics that earlier runs have read may not be described now.
 
@@ -160,8 +155,6 @@ def id_of(there: StoredTopics, job: WritingJob, topics: Sequence[Topic]) -> str:
     must not be done again.
 
     Args:
-        there: The cluster.
-        job: The job.
         topics: The topics to read.
     """
     if job.name is not None:
@@ -185,8 +178,6 @@ def known_job(
     """Return how far a job has come, and check that its place was not lost.
 
     Args:
-        there: The cluster.
-        job: The job.
         topics: The topics to read.
         name: The id of the job.
         places: From `StoredTopics.places`.
@@ -238,11 +229,7 @@ def writing_task(
     """Return the work of tasks.
 
     Args:
-        there: The cluster.
-        job: The job.
         topics: The topics to read.
-        ranges: Their ranges.
-        plan: The policies.
         name: The id of the job.
         progress: How far it has come.
 
@@ -274,13 +261,9 @@ def write_ranges(
     """Run the tasks, and show how far they have come.
 
     Args:
-        there: The cluster.
         runner: Runs tasks.
         topics: The topics to read.
-        ranges: Their ranges.
-        work: The work of tasks.
         what: The work, in words.
-        shown: Shows it.
     """
     offsets_done = OffsetsDone(work.access.connect(), work.job, ranges, work.claims)
     with shown(what, offsets_done, sum(offset_range.offsets for offset_range in ranges)):
@@ -299,7 +282,7 @@ def _begin_again(
     """
     starts = [offset_range._replace(end=offset_range.start) for offset_range in ranges]
     with shown(f"job {work.job}: going back to the start"):
-        write_raw(runner, (), work, kept=starts)
+        write_raw(runner, (), work, empty_ranges=starts)
 
 
 def _begun(

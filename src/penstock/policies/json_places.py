@@ -50,7 +50,6 @@ class Way:
         ends: The numbers of the paths that end here.
         after: By the name of a property.
         otherwise: From any other property.
-        items: From each item.
         is_end: Whether no path continues.
         next_name: Passes over properties that no path leads to, up to a name.
     """
@@ -223,7 +222,6 @@ def replace(text: str, places: Iterable[Place], replacement: Callable[[str, Plac
     """Return a text with other values at some places.
 
     Args:
-        text: The text.
         places: As `JsonPlaces.find` returns them. A place within another is left out.
         replacement: Returns the JSON text that replaces the JSON text at a place.
     """

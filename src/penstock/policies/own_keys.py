@@ -26,7 +26,6 @@ def names(
 
     Args:
         configs: What `configure()` got.
-        key: The key.
         example: A value that it can have, for the message.
         split: Returns the items of a list.
 

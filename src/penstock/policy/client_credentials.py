@@ -30,7 +30,6 @@ class TokenRequest(NamedTuple):
     """A request to a token endpoint, by POST.
 
     Attributes:
-        body: The form.
         headers: With the client's id and secret.
     """
 

@@ -21,7 +21,6 @@ class Header(NamedTuple):
     """A header of a record. Keys can repeat.
 
     Attributes:
-        key: The name.
         value: The bytes, or None.
     """
 

@@ -24,10 +24,8 @@ class CreateTopicPolicy:
         """The request of a client.
 
         Attributes:
-            topic: The name.
             num_partitions: The cluster's default replaces -1. None if the request assigns
                 replicas.
-            replication_factor: The same.
             replicas_assignments: Broker ids by partition, or None if the request has counts.
             configs: The configs of the request, without the cluster's defaults, with Penstock's
                 topic level keys. Read-only.

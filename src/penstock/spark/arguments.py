@@ -16,10 +16,6 @@ _PATHS: Final = ("path:", "table:")
 def check_plan(value: Any, name: str = "plan") -> RecordPlan:
     """Return a plan.
 
-    Args:
-        value: The argument.
-        name: Its name.
-
     Raises:
         ConfigurationError: It is not a plan, but for example the name of its file.
     """
@@ -59,7 +55,6 @@ def topic_name(value: Any, argument: str, command: str) -> str:
     """Return the name of a single topic.
 
     Args:
-        value: The argument.
         argument: The function and the argument, such as `redrive: to`.
         command: The command that takes folders.
 
@@ -77,8 +72,6 @@ def check_text(value: Any, argument: str, *, such_as: str = "") -> str:
     """Return a text.
 
     Args:
-        value: The argument.
-        argument: Its name.
         such_as: What it can be.
 
     Raises:

@@ -87,7 +87,6 @@ def verdicts(
     """Make the function that Spark calls once in each task.
 
     Args:
-        plan: The policies.
         names: The columns that come, in their order; `partition` among them, and `topic`
             unless `topic` is given.
         replacing: Whether keys and values are returned besides the verdicts.
@@ -133,7 +132,6 @@ def rows_with_verdicts(
     """Make the function for `DataFrame.mapInArrow`: rows in, the same rows with verdicts out.
 
     Args:
-        plan: The policies.
         names: The columns that the policies read; `partition` among them, and `topic` unless
             `topic` is given.
         replacing: Whether keys and values become those of the interceptors.

@@ -45,7 +45,6 @@ class GivenOptions(NamedTuple):
         """Sort options, and check their names; their case does not matter.
 
         Args:
-            spark_options: The options.
             names: The valid options, without those that start with `kafka.`.
             does: The verb of the error: `has` or `writes with`.
             of_spark: Names in lower case that Spark adds itself.

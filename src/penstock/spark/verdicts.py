@@ -116,9 +116,6 @@ def check_arguments(function: str, df: DataFrame, plan: RecordPlan, topic: str |
     """Check the frame that a user passed to a function over frames.
 
     Args:
-        function: Its name.
-        df: The frame.
-        plan: The plan.
         topic: The one topic, or None.
 
     Raises:
@@ -136,7 +133,6 @@ def close_policies(spark: SparkSession, *, workers: int) -> None:
     Spark ends its workers without notice. This runs a short task on each.
 
     Args:
-        spark: The session.
         workers: The number of tasks that run at the same time.
     """
     tasks = spark.range(0, workers, 1, workers)
@@ -157,7 +153,6 @@ def needed_columns(
 
     Args:
         df: Kafka's columns.
-        plan: The policies.
         topic: The one topic of all records, or None.
         replacing: Whether keys and values are needed in any case.
         optional: Other columns that are used if they exist.
@@ -189,7 +184,6 @@ def by_rows(
 
     Args:
         df: Kafka's columns, and perhaps others.
-        plan: The policies.
         topic: The one topic of all records, or None.
         replacing: Whether keys and values become those of the interceptors.
         column: The column of a table that accepted values are also parsed for, or None.

@@ -319,6 +319,6 @@ def test_the_creations_of_a_topic_are_found_without_reading_others():
         value = TopicConfigRecord(topic, {}, "gateway").encode()
         index.apply(creation_key(creation).encode(), value, 0)
     looked_at = []
-    found = index.creations(lambda entry: looked_at.append(entry.topic) or True, of="orders")
+    found = index.creations(lambda entry: looked_at.append(entry.topic) or True, topic="orders")
     assert list(found) == [FIRST, SECOND]
     assert looked_at == ["orders", "orders"]

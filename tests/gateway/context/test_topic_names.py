@@ -44,8 +44,8 @@ def test_an_id_from_before_a_change_is_not_used():
     now = [100.0]
     names = TopicNames(lambda: now[0])
     names.put("t", ID)
-    assert names.topic_id("t", since=99.0) == ID
-    assert names.topic_id("t", since=100.0) is None
+    assert names.topic_id("t", changed_at=99.0) == ID
+    assert names.topic_id("t", changed_at=100.0) is None
 
 
 def test_cached_names_count_as_held_memory_until_they_are_forgotten():

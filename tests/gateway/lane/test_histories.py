@@ -316,7 +316,7 @@ def record_of(topic, chance):
     count = chance.randrange(1, 19)
     there.decide(
         key, Arrival(*key), 0, Range(0, count), range(chance.randrange(1, count + 1)), b"x",
-        connection=1, done=lambda _: None,
+        connection=1, callback=lambda _: None,
     )  # fmt: skip
     return kept[-1]
 

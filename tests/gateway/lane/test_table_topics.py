@@ -331,7 +331,7 @@ def record_of(topic):
         now=lambda: 5.0, is_shared=True, keep=lambda key, record, done: kept.append((key, record))
     )
     key, arrival = ProducerKey(topic, 0, 7), Arrival(topic, 0, 7)
-    other.decide(key, arrival, 0, Range(0, 2), [1], b"", connection=1, done=lambda _: None)
+    other.decide(key, arrival, 0, Range(0, 2), [1], b"", connection=1, callback=lambda _: None)
     return kept[-1]
 
 

@@ -290,7 +290,7 @@ class Gateway:
         key = ProducerKey("t", 0, 5_000 + self._others)
         decided = self.producers.decide(
             key, Arrival(*key), 0, Range(0, 2), (0,) if drops else (), b"x",
-            connection=0, done=lambda _: None,
+            connection=0, callback=lambda _: None,
         )  # fmt: skip
         if isinstance(decided, Decided):
             self.producers.send(key, 0, decided.batch)

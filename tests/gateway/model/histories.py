@@ -328,7 +328,7 @@ class World:
         own = packed([record for i, record in enumerate(attempt.records) if i not in lost])
         outcome = producers.decide(
             key, request.arrival, attempt.epoch, request.numbers, request.dropped,
-            own, connection=connection.number, done=kept, is_changed=request.is_changed,
+            own, connection=connection.number, callback=kept, is_changed=request.is_changed,
             quarantined=self._quarantined(connection.gateway, request),
         )  # fmt: skip
         if isinstance(outcome, int):

@@ -179,7 +179,14 @@ def put_in_quarantine(talk):
 def drop_a_record(talk):
     key = ProducerKey("judged", 0, 7)
     talk.producers.decide(
-        key, Arrival("judged", 0, 7), 0, Range(0, 2), [1], b"", connection=1, done=lambda _: None
+        key,
+        Arrival("judged", 0, 7),
+        0,
+        Range(0, 2),
+        [1],
+        b"",
+        connection=1,
+        callback=lambda _: None,
     )
 
 

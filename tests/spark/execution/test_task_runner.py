@@ -35,7 +35,7 @@ def idle_timeout(spark):
 
 def test_each_task_is_done_once_and_counted(spark):
     done = spark.sparkContext.accumulator(0)
-    found = run_tasks(spark, TASKS, described, sorted_lines, done=done)
+    found = run_tasks(spark, TASKS, described, sorted_lines, counter=done)
     assert found.decode().splitlines() == sorted(
         f"t {number}:0-10;u {number}:5-6" for number in range(20)
     )

@@ -74,7 +74,6 @@ class _Found(NamedTuple):
     """What came of it.
 
     Attributes:
-        audit: The verdicts.
         offsets: How many offsets there are since then: the most that there can be of records.
         lost: How many of them retention removed while they were to be read.
         is_excerpt: Whether only a part of them was to be read.
@@ -247,13 +246,7 @@ async def _judge(
 
 
 def lines_of(topic: str, plan: TopicPlan, counts: AuditCounts) -> Iterator[str]:
-    """Return what came of a topic's records, for a person.
-
-    Args:
-        topic: The topic.
-        plan: Its policies.
-        counts: The verdicts.
-    """
+    """Return what came of a topic's records, for a person."""
     mode = _IN_PAST[plan.mode]
     outcomes, batches = counts.outcomes, counts.batches
     total = outcomes.total()

@@ -20,8 +20,6 @@ class _Line(NamedTuple):
     """A line of the file, or the default.
 
     Attributes:
-        key: The key.
-        value: Its value.
         is_default: Whether the file does not have it.
     """
 
@@ -36,7 +34,6 @@ def replicas_warnings(
     """Yield a warning for each line of the file that sets more replicas than there are brokers.
 
     Args:
-        plan: The policies.
         topics: The topics of the cluster, with the topic level keys that were set on each.
         brokers: How many brokers the cluster has.
     """

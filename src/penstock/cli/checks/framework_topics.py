@@ -37,7 +37,6 @@ def kept_topics(
     """Yield a line for each topic of the cluster that loses no records.
 
     Args:
-        plan: The policies.
         topics: The topic level keys on each topic.
         cluster: Knows which topics are compacted.
     """

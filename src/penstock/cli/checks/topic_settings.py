@@ -19,7 +19,6 @@ def settings_of(
     """Read the topic level keys that were set on topics, as the gateway does.
 
     Args:
-        topics: The topics.
         configuration: Says where they are kept.
         properties: How the cluster is reached.
 

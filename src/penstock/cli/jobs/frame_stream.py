@@ -40,7 +40,6 @@ def run_frame_stream(options: argparse.Namespace, spark_job: SparkJob) -> int:
 
     Args:
         options: Of the command.
-        spark_job: Its session.
     """
     from penstock.spark.streams.stream_figures import StreamFigures  # noqa: PLC0415
 
@@ -254,7 +253,6 @@ def report(number: int, counts: Mapping[str, int]) -> None:
     """Print what a micro-batch was split into, unless it has no records.
 
     Args:
-        number: Its number.
         counts: Records by outcome.
     """
     if sum(counts.values()):

@@ -28,11 +28,16 @@ class _CommandRunner(LocalRunner):
     """Runs tasks while standard output is that of the command."""
 
     def run(
-        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: OffsetCounter | None = None
+        self,
+        tasks: Sequence[Task],
+        work: Work,
+        merge: Merge,
+        *,
+        counter: OffsetCounter | None = None,
     ) -> bytes | None:
         """Run tasks; see `LocalRunner.run`."""
         with policies_run():
-            return super().run(tasks, work, merge, done=done)
+            return super().run(tasks, work, merge, counter=counter)
 
 
 class LocalJob(CommandJob):

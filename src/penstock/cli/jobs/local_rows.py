@@ -40,7 +40,6 @@ class LocalRows:
         """Take the job.
 
         Args:
-            command_job: The job.
             files: Returns the files of `--input`.
         """
         self._running = command_job

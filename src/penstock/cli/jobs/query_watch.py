@@ -53,7 +53,6 @@ class QueryWatch:
         """Start.
 
         Args:
-            figures: The total.
             publish: Publishes the figures.
             ends: Returns where the logs of partitions end now; it may raise an UnavailableError.
             topic: The topic of the records; empty if there are several.
@@ -80,7 +79,6 @@ class QueryWatch:
         """Take note of a micro-batch, in any thread.
 
         Args:
-            number: Its number.
             counts: Its records by outcome.
             seconds: How long it took.
         """

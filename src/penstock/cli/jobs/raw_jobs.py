@@ -78,10 +78,8 @@ def write_topics(
 
     Args:
         options: Of the command.
-        command_job: Its session.
         topics: The topics to read.
         ranges: What of it.
-        plan: The policies.
         targets: By the names of `penstock.jobs.tasks.writing_task`.
         what: The work, such as `splitting orders`.
 

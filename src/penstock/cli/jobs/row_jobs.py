@@ -71,8 +71,6 @@ class RowJobs(Protocol):
         """Write accepted records and dead letters.
 
         Args:
-            source: The records.
-            plan: The policies.
             locations: The targets, by `ACCEPTED` and `REJECTED` of
                 `penstock.jobs.tasks.writing_task`. Folders are empty or missing.
         """
@@ -91,7 +89,6 @@ class RowJobs(Protocol):
         """Judge dead letters again, with the interceptor that repairs, and write them.
 
         Args:
-            letters: The letters.
             found_letters: From `find_letters`.
             plan: The policies, with the interceptor.
         """
@@ -118,9 +115,6 @@ class LetterRanges:
         """Read the position.
 
         Args:
-            cluster: The cluster.
-            letters: The topic.
-            target: The folder.
             topics: Whose letters return; each choice has its position.
 
         Raises:

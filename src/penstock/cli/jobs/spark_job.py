@@ -299,7 +299,7 @@ class SparkJob(CommandJob):
             ranges,
             ids,
             sizes=sizes,
-            done=counter,
+            counter=counter,
             max_decompressed_bytes=readable_bytes(self.decompressed_batch_max_bytes),
         )
 
@@ -329,7 +329,6 @@ class SparkJob(CommandJob):
         """Check files, and read them; return the records, and the proof of how many there are.
 
         Args:
-            files: The files.
             order: The order of records; None for any.
 
         Raises:
@@ -426,7 +425,6 @@ def on_spark(command_job: CommandJob, what: str) -> SparkJob:
     """Return a command's job on Spark.
 
     Args:
-        command_job: The job.
         what: What needs it, for the error.
 
     Raises:

@@ -149,7 +149,6 @@ def run_stream(
 
     Args:
         options: Of the command.
-        spark_job: Its session.
         targets: By the names of `penstock.jobs.tasks.writing_task`.
     """
     from penstock.spark.streams.stream_figures import StreamFigures  # noqa: PLC0415

@@ -47,7 +47,6 @@ class StreamLines:
         """Start.
 
         Args:
-            figures: The total.
             publish: Publishes the figures.
             is_terminal: Whether a bar is drawn instead of lines of counts.
             clock: Returns seconds that never go back.
@@ -76,7 +75,6 @@ class StreamLines:
 
         Args:
             progress: Of the command.
-            what: The work.
         """
         if not self._is_terminal:
             yield

@@ -14,11 +14,7 @@ _POLL_S: Final = 0.2
 
 
 def in_background(work: Callable[[], _Result]) -> Future[_Result]:
-    """Start a function in a thread, which does not keep the process from ending.
-
-    Args:
-        work: The function.
-    """
+    """Start a function in a thread, which does not keep the process from ending."""
     future: Future[_Result] = Future()
 
     def run() -> None:
@@ -35,7 +31,6 @@ def is_done(future: Future[_Result], is_ending: Callable[[], bool]) -> bool:
     """Wait until a result is there, or the process has to end; return whether it is there.
 
     Args:
-        future: The result.
         is_ending: Returns whether the process has to end.
     """
     while not is_ending():

@@ -22,7 +22,6 @@ def client_context(
     """Make the context for connections to the cluster, from the keys after `upstream.`.
 
     Args:
-        properties: The keys.
         file: The configuration file; relative locations start at its folder.
         prefix: The prefix of the keys there, for errors.
 

@@ -56,7 +56,6 @@ def run_module(
 
     Args:
         module: The module, as `python -m` takes it. It has no input, and its output is discarded.
-        arguments: Its arguments.
         timeout_s: When it is killed.
         pass_fds: Descriptors that it gets.
         imports: Can end the process.

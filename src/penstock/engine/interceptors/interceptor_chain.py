@@ -123,7 +123,6 @@ def intercept(
         interceptors: Those for the topic, in order.
         topic: The topic's name.
         partition: The partition's number.
-        records: The records.
         until_failure: Whether the first failure ends it, since nothing of the batch will be
             stored; the failure is the last verdict then, and the columns are not complete.
             That an interceptor cannot decide now (`RetriableException`) ends it either way.

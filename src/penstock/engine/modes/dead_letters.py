@@ -64,7 +64,6 @@ class Origin(NamedTuple):
     """Where a record first was.
 
     Attributes:
-        topic: Its topic.
         partition: Its partition there.
         offset: Its offset there.
         timestamp: Its timestamp there, in ms.
@@ -220,7 +219,6 @@ def own_headers(
     """Return the headers that are not of a dead letter. Those of files may have no key.
 
     Args:
-        headers: All headers.
         prefixes: From `prefixes_of`.
     """
     return tuple(header for header in headers if not (header[0] or "").startswith(prefixes))

@@ -54,7 +54,6 @@ class Objected(NamedTuple):
     """The records that the policies of one mode object to.
 
     Attributes:
-        mode: The mode.
         refusal: What the client would have been answered.
         errors: The records, by ascending position in the client's batch.
     """

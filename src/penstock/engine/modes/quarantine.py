@@ -44,8 +44,6 @@ class Place(NamedTuple):
     """Where a batch was going.
 
     Attributes:
-        topic: The topic.
-        partition: The partition.
         with_context: Whether dead letters say where they come from and why.
     """
 
@@ -58,7 +56,6 @@ class Blame(NamedTuple):
     """Why records become dead letters; those of a batch for the same reason share it.
 
     Attributes:
-        policy: The policy.
         message: Its text, or None.
         code: Kafka's error code that the client would have been answered.
     """

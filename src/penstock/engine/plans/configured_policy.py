@@ -18,7 +18,6 @@ class ConfiguredPolicy(NamedTuple):
 
     Attributes:
         name: What everything calls it: its name, or its class.
-        class_name: Its class.
         interface: The key of the interface by which it is called; see `configuration.interfaces`.
         key: The key of the file that names the class.
         file: The configuration file.

@@ -30,7 +30,6 @@ def files_below(
     Folders behind links count. Hidden folders and virtual environments do not.
 
     Args:
-        folder: The folder.
         name: How the names begin.
         endings: How the files end; None for all files.
 

@@ -58,7 +58,6 @@ class FrameworkTopics:
         """Keep which topics the file names.
 
         Args:
-            configuration: The configuration.
             defaults: The topic level keys of the file.
         """
         self.may_lose_records = configuration.penstock_quarantine_internal_topics
@@ -75,7 +74,6 @@ class FrameworkTopics:
         """Return whether no record of a topic may be lost.
 
         Args:
-            topic: The name.
             own: The topic level keys that were set on the topic itself, and may be.
         """
         is_meant = topic in self._named or not self._of_policies.isdisjoint(own)

@@ -51,7 +51,6 @@ class LossPatterns:
         """Keep the lines.
 
         Args:
-            configuration: The configuration.
             defaults: The topic level keys of the file.
             frameworks: Those of frameworks, which lose none.
             interceptors: The named policies that are interceptors.

@@ -74,8 +74,6 @@ class OutcomeDigest:
         """Compute the digest; read files, and import classes in another process.
 
         Args:
-            configuration: The configuration.
-            plan: Its policies.
             imports: Can end that process.
 
         Raises:

@@ -77,7 +77,6 @@ class Setting(NamedTuple):
     """A topic level key that holds for a topic.
 
     Attributes:
-        key: The key.
         value: Its value, as it was set.
         origin: Where it was set.
         glob: The glob of the line in the file; empty without one.
@@ -257,7 +256,6 @@ class Plan:
         """Return the topic's plan, or None where nothing judges it.
 
         Args:
-            topic: The name.
             own: The topic level keys that were set on the topic itself. Those that may not be set
                 there are ignored.
         """
@@ -292,7 +290,6 @@ class Plan:
         """Return the topic level keys that hold for a topic.
 
         Args:
-            topic: The name.
             own: Those that were set on the topic itself; what may not be set there is left out.
         """
         return {**self.settings(topic), **self._allowed_of(own)}
@@ -319,7 +316,6 @@ class Plan:
         policies judge; a pattern in `topic.settings.keys.allowed` is not enough.
 
         Args:
-            topic: The name.
             settings: The topic level keys that were set on the topic itself.
         """
         if GROUP_DEAD_LETTERS in self._keys_allowed:

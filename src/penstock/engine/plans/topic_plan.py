@@ -38,7 +38,6 @@ class TopicPlan:
     """The policies of one topic, in the order in which they judge.
 
     Attributes:
-        topic: The name.
         interceptors: The classes of KIP-905 for the topic, and named interceptors.
         records_policy: The class of KIP-686, or None.
         validators: The classes of KIP-729.

@@ -341,18 +341,20 @@ class TopicConfigIndex:
         entry = self.entry(topic_id)
         if entry is None:
             return []
-        return list(self.creations(lambda creation: creation.order < entry.order, of=entry.topic))
+        return list(
+            self.creations(lambda creation: creation.order < entry.order, topic=entry.topic)
+        )
 
     def creations(
-        self, where: Callable[[TopicConfigRecord], bool], *, of: str | None = None
+        self, where: Callable[[TopicConfigRecord], bool], *, topic: str | None = None
     ) -> dict[UUID, TopicConfigRecord]:
         """Return the records of open creations, by creation id.
 
         Args:
             where: Which of them.
-            of: The name of a topic; without it those of all topics are looked through.
+            topic: The name of a topic; without it those of all topics are looked through.
         """
-        keys = self._entries if of is None else self._keys_by_topic.get(of, ())
+        keys = self._entries if topic is None else self._keys_by_topic.get(topic, ())
         entries = {
             record_key.id: self._entries[record_key]
             for record_key in keys

@@ -54,7 +54,6 @@ class JudgingJob:
     """Something to be judged, with its client and deadline.
 
     Attributes:
-        topic_partition: Topic and partition.
         client: The client of the request; clients take turns.
         policies: The names of all classes that judge it, for texts.
         interceptors: The names of those that are interceptors, for texts.
@@ -62,7 +61,6 @@ class JudgingJob:
         done: Called with the verdict by the supervisor.
         size: Bytes.
         deadline: When its client times out.
-        state: Its state.
         attempt: The unique number of its last attempt.
         queue: The queue where it waits, or from which it was sent.
         sent_at: The time of its last attempt.

@@ -109,7 +109,6 @@ class WorkerPool:
         """Load policies into spare processes, and start processes, where workers are missing.
 
         Args:
-            now: The time.
             demand: For how many more workers there is work.
         """
         spares = [worker for worker in self.alive if worker.state is WorkerState.SPARE]
@@ -203,7 +202,6 @@ class WorkerPool:
             worker: The dead worker.
             why: The cause, as far as it is known.
             topic: The topic whose batch it was judging.
-            now: The time.
             useful: Whether something was judged by it, or by its death.
         """
         was_closing = worker.state is WorkerState.CLOSING

@@ -27,7 +27,6 @@ class CurrentAttempt(NamedTuple):
 
     Attributes:
         attempt: The attempt that was begun last (0 before the first).
-        phase: Its phase.
         loading: The number of the topic that it loads, after that attempt is done; 0 for none.
     """
 

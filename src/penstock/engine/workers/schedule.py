@@ -125,7 +125,6 @@ class Schedule:
 
     Attributes:
         actions: To be executed in this order, and removed, by the supervisor.
-        phase: The state.
         failure: Why it cannot open.
         may_pass: Whether that may go away by itself.
         outstanding: How many jobs are not answered.
@@ -229,9 +228,6 @@ class Schedule:
 
         Args:
             worker: Whose it is.
-            attempt: Its number.
-            verdict: The verdict.
-            now: The time.
             took_s: How long the worker had the batch in hand.
         """
         if worker.state is WorkerState.DEAD:
@@ -505,7 +501,6 @@ class Schedule:
             worker: Whose process it was.
             current: The attempt that it had begun last.
             why: The reason, for the log.
-            now: The time.
             by_another: Whether another process, or the kernel, has killed it: the attempt that it
                 had begun is lost, but not to blame.
         """
@@ -662,7 +657,6 @@ class Schedule:
 
         Args:
             current: The attempt that each worker is at.
-            now: The time.
         """
         if self.phase is SchedulePhase.CLOSED:
             return

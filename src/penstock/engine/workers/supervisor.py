@@ -144,7 +144,6 @@ class Supervisor:
         """Submit a batch for judging.
 
         Args:
-            batch: The batch.
             callback: Called once with the verdict from the event loop, perhaps before this returns.
         """
         plan, data, sender = batch.plan, batch.data, batch.sender

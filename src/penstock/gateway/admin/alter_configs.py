@@ -76,7 +76,6 @@ class _Resource(NamedTuple):
 
     Attributes:
         given: The resource as in the request.
-        changes: All changes.
         own: The changes to Penstock's topic level keys.
         stripped: The configs for the cluster.
         is_misnamed: Whether one of them looks like a key of Penstock.
@@ -324,7 +323,6 @@ class _AlterConfigs:
         """Return why a topic cannot be altered so; None if it can.
 
         Args:
-            resource: The changes.
             own: The topic level keys that are set on the topic.
         """
         if resource.given.resource_type != TOPIC:
@@ -389,7 +387,6 @@ class _AlterConfigs:
         """Return the new values of keys, None for deleted keys; and the unset keys of these.
 
         Args:
-            resource: The changes.
             described: The cluster's configs of the resource; None if they do not matter.
             current: The topic level keys that hold for the topic.
             own: Those that are set on the topic.

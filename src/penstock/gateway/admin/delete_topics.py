@@ -79,7 +79,6 @@ class _RequestedTopics:
         field: The field of the request with the topics.
         names: The names of topics.
         refused: The topics that are not deleted.
-        kept: The others.
     """
 
     def __init__(self, context: HandlerContext, body: Any) -> None:

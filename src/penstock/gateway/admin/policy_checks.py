@@ -62,7 +62,6 @@ class Requester(NamedTuple):
     Attributes:
         principal: The principal of the client; None if it is not known.
         client_id: The id that the client gives itself.
-        address: Its address.
     """
 
     principal: str | None = None
@@ -99,7 +98,6 @@ class PolicyChecks:
         """Make the checks of a request.
 
         Args:
-            gateway: The gateway.
             requester: The sender of the request.
             are_awaited: Whether a client sends the request again until its topics exist.
         """
@@ -307,7 +305,6 @@ def group_dead_letters_error(
     """Return why brokers may not write dead letters of share groups to a topic (KIP-1191).
 
     Args:
-        gateway: The gateway.
         topic: The name of the topic.
         value: The value of Kafka's key; None if it is not set.
         own: The topic level keys that are set on the topic, with those of the request.
@@ -333,7 +330,6 @@ async def judging_error(
     each batch would fail.
 
     Args:
-        gateway: The gateway.
         topic: The name of the topic.
         keys: The topic level keys that the request changes.
         own: The keys that are set on the topic after it.

@@ -163,7 +163,6 @@ class StoredTopicConfigs(TopicConfigs):
         """Make the topic configs; `start` connects.
 
         Args:
-            settings_log: The compacted topic.
             gateway: The name of this gateway, the same after a restart.
             on_change: Called with the name of a topic whose configs have changed, and all that
                 might apply to it before; None if they were not known. The name is empty where a
@@ -270,7 +269,7 @@ class StoredTopicConfigs(TopicConfigs):
 
     def open_creations(self, topic: str) -> list[UUID]:
         """Return the open creations of a topic, for `put`."""
-        return list(self.index.creations(lambda _: True, of=topic))
+        return list(self.index.creations(lambda _: True, topic=topic))
 
     async def put(
         self,
@@ -285,7 +284,6 @@ class StoredTopicConfigs(TopicConfigs):
 
         Args:
             topic: The name of the topic.
-            topic_id: The topic id.
             settings: All topic level keys.
             changes: The altered keys, with None for deleted keys; None if all keys are replaced.
             over: Creations of the topic that were open before it was known to exist: one of them
@@ -316,7 +314,6 @@ class StoredTopicConfigs(TopicConfigs):
         """Delete the configs of deleted topics.
 
         Args:
-            topic_ids: The topic ids.
             over: Creations of these topics that were open before they were deleted.
 
         Raises:
@@ -403,7 +400,7 @@ class StoredTopicConfigs(TopicConfigs):
     def _creations_of_others(
         self, where: Callable[[TopicConfigRecord], bool], *, topic: str | None = None
     ) -> dict[UUID, TopicConfigRecord]:
-        creations = self.index.creations(where, of=topic)
+        creations = self.index.creations(where, topic=topic)
         return {
             creation: entry for creation, entry in creations.items() if creation not in self._mine
         }

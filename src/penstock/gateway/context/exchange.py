@@ -200,7 +200,6 @@ class Held(Exchange):
         """Replace the exchange that was made for the request's header.
 
         Args:
-            received: That exchange.
             size: See `Exchange`.
         """
         super().__init__(
@@ -301,7 +300,6 @@ class ConnectionContext(Protocol):
         Args:
             request: Returns the frame for a correlation id.
             on_response: Called with the frame of the response.
-            correlation_id: That id.
         """
 
     def hold(self, exchange: Held, size: int) -> None:

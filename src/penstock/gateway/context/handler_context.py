@@ -53,7 +53,6 @@ class HandlerContext:
 
     Attributes:
         request: The client's request.
-        gateway: The gateway.
         connection: The client's connection to its broker.
         hold: Counts memory that the handler uses until it has responded; responses of the broker
             are counted already.

@@ -37,7 +37,6 @@ async def validated_topics(
     the other topics of the cluster. If the cluster does not respond, only those of the file.
 
     Args:
-        plan: The policies.
         topic_configs: The configs that were set on topics.
         cluster: Has the names of the topics.
     """

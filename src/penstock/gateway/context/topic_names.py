@@ -38,13 +38,15 @@ class TopicNames:
         """Return the name of a topic id; it never changes."""
         return self._names.get(topic_id)
 
-    def topic_id(self, name: str, *, since: float = 0.0) -> UUID | None:
-        """Return the id of a topic name, if it was stored recently, and after `since`."""
+    def topic_id(self, name: str, *, changed_at: float = 0.0) -> UUID | None:
+        """Return the id of a topic name, if it was stored recently, and after `changed_at`."""
         entry = self._ids.get(name)
         if entry is None:
             return None
         topic_id, timestamp = entry
-        return topic_id if since < timestamp and self._clock() < timestamp + _ID_TTL_S else None
+        return (
+            topic_id if changed_at < timestamp and self._clock() < timestamp + _ID_TTL_S else None
+        )
 
     def known_until(self, name: str) -> float:
         """Return until when a name is known to be that of its topic; 0 if it is not known."""

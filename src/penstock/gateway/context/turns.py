@@ -84,7 +84,6 @@ class Turns:
         """Do the first slice at once, and the others in turns.
 
         Args:
-            slices: The work.
             on_done: Called with its result; also at once, if there is no second slice.
             on_error: Called with its exception, if that is not raised in the first slice.
 

@@ -51,7 +51,6 @@ class Figures(NamedTuple):
     """The state of a connection that is forwarded natively.
 
     Attributes:
-        held_bytes: The bytes that are held.
         missing_bytes: The bytes of the current request that have not been received yet.
         unanswered: The number of requests without a response.
         is_blocked: Whether one side does not read.
@@ -117,7 +116,6 @@ class Lane(KnownTopics):
 
         Args:
             native: The native module.
-            gateway: The gateway.
             loop: The event loop, in which connections are taken back.
             connections: All connections of clients.
             request_max_bytes: `socket.request.max.bytes`.
@@ -197,7 +195,6 @@ class Lane(KnownTopics):
 
         Args:
             owner: Its owner until now, and after that.
-            session: Its session.
             client: The client's socket; do not read it or write to it until it is taken back.
             broker: The broker's socket.
             from_client: Bytes that were just received from the client.

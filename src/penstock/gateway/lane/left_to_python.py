@@ -29,7 +29,6 @@ class LeftToPython:
         """Log how many there are, if that has changed since it was logged last.
 
         Args:
-            topics: The topics.
             now: The monotonic time in seconds.
         """
         if len(topics) == self._logged or now - self._logged_at < LOG_EVERY_S:

@@ -31,7 +31,6 @@ class TableTopics(KnownTopics):
 
         Args:
             native: The native module.
-            gateway: The gateway.
             rows: The treatment of requests.
         """
         self.table = native.Table(list(rows))

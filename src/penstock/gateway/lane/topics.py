@@ -24,7 +24,6 @@ class KnownTopics(Protocol):
         """Remember the topics of a request that was forwarded where it was received.
 
         Args:
-            topics: All of them.
             judged_topics: Those that have policies, which have accepted their batches. Nobody
                 judges the others now.
             names: The names of the topics' ids that the connection knows, and until when.
@@ -36,7 +35,6 @@ class KnownTopics(Protocol):
         Args:
             plan: The topic's policies.
             version: The version of the Produce request.
-            data: The batch.
         """
 
     def forget(self, name: str | None) -> None:

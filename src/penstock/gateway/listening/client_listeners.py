@@ -53,8 +53,6 @@ class Listening:
         """Prepare; `open` listens.
 
         Args:
-            configuration: The configuration.
-            endpoints: Its endpoints.
             limits: The limits of all listeners together.
             make: Returns the protocol of a connection. Its arguments are a function that returns
                 the broker, the client's address, and a function to be called when the connection is

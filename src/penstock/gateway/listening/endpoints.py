@@ -148,7 +148,6 @@ def broker_ports_of(configuration: Configuration, port: int) -> range:
     """Return the ports of brokers, if each has its own.
 
     Args:
-        configuration: The configuration.
         port: That of the listener, if the file says 0.
 
     Raises:

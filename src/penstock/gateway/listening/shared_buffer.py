@@ -10,11 +10,7 @@ import asyncio
 
 
 class SharedBufferProtocol(asyncio.BufferedProtocol):
-    """The protocol of a connection, whose bytes are copied from the shared memory at once.
-
-    Attributes:
-        read_buffer: The memory.
-    """
+    """The protocol of a connection, whose bytes are copied from the shared memory at once."""
 
     read_buffer: memoryview
 

@@ -56,7 +56,6 @@ class BadShares:
         pass. The good records are part of the returned share, and count when they are stored.
 
         Args:
-            topic: The topic.
             bad: How many records of the batch are bad.
             good: How many are not.
         """

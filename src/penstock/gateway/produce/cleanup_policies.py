@@ -74,11 +74,7 @@ class CleanupPolicies:
         return is_compacted
 
     async def look_up(self, topics: Iterable[str]) -> dict[str, bool]:
-        """Return whether topics are compacted, but for those that are not known after `WAIT_S`.
-
-        Args:
-            topics: The names.
-        """
+        """Return whether topics are compacted, but for those that are not known after `WAIT_S`."""
         values = {topic: self.is_compacted(topic) for topic in topics}
         answers = self._want(
             topic for topic, is_compacted in values.items() if is_compacted is None

@@ -79,8 +79,6 @@ async def _end_empty(
     """End a transaction without partitions.
 
     Args:
-        context: The request.
-        body: Its body.
         code: The coordinator's answer to it.
 
     Returns:

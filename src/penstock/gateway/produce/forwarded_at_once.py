@@ -42,7 +42,6 @@ def known_topics(
     Its topics are not all known, or their batches may have to be changed or to wait.
 
     Args:
-        request: The request.
         connection: The client's connection.
     """
     if request.acks not in VALID_ACKS or request.entries > _ENTRIES_MAX:
@@ -59,7 +58,6 @@ def is_forwarded_at_once(
 
     Args:
         topic_plans: The result of `known_topics`.
-        request: The request.
         connection: The client's connection.
     """
     if topic_plans and not _are_accepted(topic_plans, request, connection):
@@ -170,7 +168,6 @@ def observe(
         plan: The topic's policies.
         topic_id: The topic's id, if a policy needs it.
         topic: The topic's part of the request.
-        request: The request.
         connection: The client's connection.
     """
     observed = connection.gateway.policies.observed
@@ -308,7 +305,7 @@ def _name_and_configs(
 def cached_topic_id(name: str, connection: ConnectionContext) -> UUID | None:
     """Return a topic's id, if it was stored after the last change of the topic's configs."""
     change_time = connection.gateway.topic_configs.changed_at(name)
-    return connection.topics.topic_id(name, since=change_time)
+    return connection.topics.topic_id(name, changed_at=change_time)
 
 
 def is_for_gateways(name: str, gateway: GatewayContext) -> bool:

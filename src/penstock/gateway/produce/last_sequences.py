@@ -34,7 +34,6 @@ def fetch_last_sequences(
 
     Args:
         request: The request; if it is cancelled, `on_found` is not called.
-        unknown: The producers.
         on_found: Called with their last sequence numbers.
         doubted: The topics whose leaders are requested, too.
     """

@@ -50,7 +50,6 @@ class ProduceTopic:
     """A topic of a request.
 
     Attributes:
-        request: The request.
         index: Its position in the request.
         data: Its part of the request.
         first: The index of its first partition among all of the request.
@@ -90,7 +89,6 @@ class ProducePartition:
     """A partition of a request, and its batch.
 
     Attributes:
-        topic: Its topic.
         index: Its position in the topic's part of the request.
         number: The partition's number.
         response: The gateway's own response, such as of a batch that a verdict refuses; None if

@@ -52,7 +52,6 @@ class ReceivedRequest:
     Attributes:
         data: The request as the client sent it.
         connection: The client's connection.
-        gateway: The gateway.
         policies: The policies that judge it.
         topics: The topics that have valid names, in order.
         partitions: All partitions, in order.

@@ -30,7 +30,6 @@ def look_up(
 
     Args:
         request: The request; if it is cancelled, `on_known` is not called.
-        names: The topics.
         on_known: Called with the error code of each of them.
     """
     rights, connection = request.gateway.write_rights, request.connection

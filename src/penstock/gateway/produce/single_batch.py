@@ -43,7 +43,6 @@ def single_batch(
 
     Args:
         topic_plans: The result of `forwarded_at_once.known_topics`.
-        request: The request.
         connection: The client's connection.
         received: The exchange that was made for the request's header.
     """
@@ -86,7 +85,6 @@ class SingleBatch(ProduceExchange):
         """Make the exchange.
 
         Args:
-            request: The request.
             connection: The client's connection.
             received: The exchange that was made for its header.
             plan: The policies of its topic.

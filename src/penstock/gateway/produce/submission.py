@@ -57,7 +57,6 @@ class Submission:
         """Take the request's turn among those of its connection.
 
         Args:
-            request: The request.
             lookup: The known facts about its topics.
             intercepted: Those of its batches that may not be sent unchanged.
             on_verdict: Called with each verdict.

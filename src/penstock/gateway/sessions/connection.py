@@ -219,7 +219,6 @@ class ClientConnection(SharedBufferProtocol):
         """Make the protocol of an accepted connection.
 
         Args:
-            gateway: The gateway.
             node_of: Returns the node id of the broker; None for the bootstrap address.
             peer: The client's address, which is not that of a load balancer in between.
             on_closed: Called when both connections are closed. A client that has gone counts until

@@ -146,7 +146,6 @@ class Budget:
     """The memory that is held for all clients; pauses clients when it reaches a limit.
 
     Attributes:
-        max_bytes: The limit.
         used_bytes: The memory that is held now.
         on_short: Called with whether there is no room for a read any more, or is again.
     """
@@ -155,7 +154,6 @@ class Budget:
         """Make an unused budget.
 
         Args:
-            max_bytes: The limit.
             clock: Returns the monotonic time in seconds.
         """
         self.max_bytes = max_bytes

@@ -19,9 +19,6 @@ class PendingRequests:
 
     A request behind an exclusive request is not judged before that is done: it may change the
     policies.
-
-    Attributes:
-        exchanges: The requests.
     """
 
     __slots__ = ("_exclusive_count", "_not_started", "_undecided", "exchanges")

@@ -298,7 +298,6 @@ class Route(NamedTuple):
     """A row of the routing table.
 
     Attributes:
-        api_key: The API key.
         versions: The first and the last version that are served; all versions by default.
         hold: Which requests are held, and by which part.
         respond: The change of the broker's response.

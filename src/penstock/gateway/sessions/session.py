@@ -128,7 +128,6 @@ class Session:
         """Make the session of a new connection.
 
         Args:
-            gateway: The gateway.
             route: Returns the route of an API key.
             client: The client's connection, for responses.
             upstream: The broker's connection, for requests.
@@ -779,7 +778,6 @@ class Session:
         Args:
             request: Returns the frame for a correlation id.
             on_response: Called with the frame of the response.
-            correlation_id: That id.
         """
         self._expected.append(OwnRequest(on_response, correlation_id))
         self._upstream.write(request(correlation_id))

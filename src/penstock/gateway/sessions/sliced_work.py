@@ -53,7 +53,6 @@ class SlicedWork:
 
         Args:
             turns: Does the slices.
-            slices: The work.
             on_done: Called with the result, and whether the work had to wait for further turns.
             on_failure: Called if the work raises an exception; it has to close the connection.
             size: The memory that it uses.

@@ -65,7 +65,6 @@ class RecordBuffer:
             replaced: See `StoredBatch.cut`, and so for all that follow.
             appended: Headers that follow their own.
             without: Headers that are left out.
-            timestamp: Of all of them.
 
         Raises:
             RefusedBatchError: A record is too large for the target.
@@ -169,7 +168,6 @@ class DeadLetterBuffer:
         """Take records of a batch; return the batches that are to be written now.
 
         Args:
-            batch: The batch.
             positions: The positions of the records, ascending.
             appended: For each of them, the headers of a dead letter.
 

@@ -65,7 +65,6 @@ class KeptCounts:
     Attributes:
         run: What they belong to: counts of another run are not added to.
         since: The offset from which they count.
-        counts: The counts.
     """
 
     run: str

@@ -30,8 +30,6 @@ class GatheredRecord(NamedTuple):
     """A record to be written.
 
     Attributes:
-        key: Its key.
-        value: Its value.
         headers: Its headers: pairs of a key and a value.
         timestamp: In ms.
         source: Where it was read, for errors.
@@ -69,7 +67,6 @@ class GatheredRecords:
         """Take records of one partition.
 
         Args:
-            target: The topic.
             partition: A partition of the topic.
             records: The records, in their order.
 

@@ -147,7 +147,6 @@ class LetterCounter:
         """Count a record.
 
         Args:
-            headers: Its headers.
             place: Where it is, for an error.
             is_empty: Whether it has neither key nor value.
         """

@@ -32,9 +32,6 @@ class Original(NamedTuple):
 
     Attributes:
         timestamp: In ms.
-        key: Its key.
-        value: Its value.
-        headers: Its headers.
     """
 
     timestamp: int
@@ -53,7 +50,6 @@ class Originals(Protocol):
 
         Args:
             topic: The topic, which need not exist any more.
-            partition: The partition.
             offsets: Ascending, at least one.
 
         Raises:

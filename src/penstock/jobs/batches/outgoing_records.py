@@ -42,7 +42,6 @@ def kept_records(
     """Return records of a batch as they are to be written, in their order.
 
     Args:
-        batch: The batch.
         positions: The positions of the records, ascending.
         replaced: All keys and values of the batch, as interceptors left them; or None.
         source: Where the batch was read.
@@ -88,7 +87,6 @@ class OutgoingRecords:
         """Take records of a batch; return the batches that are to be written now.
 
         Args:
-            batch: The batch.
             positions: The positions of the records, ascending.
             replaced: As for `kept_records`.
 

@@ -75,7 +75,6 @@ class _Letters:
         gone: The positions of letters without a record.
         timestamps: Of each, as it returns.
         numbers: The partition of each in which policies see it.
-        verdicts: On each.
         keys: The key of each, after the interceptors.
         values: The value of each, after the interceptors.
         sinks: The destination of each.
@@ -148,7 +147,6 @@ class Redrive:
         Args:
             judge: The policies of the target, with the repairing interceptor if there is any.
             topic: The dead letter topic.
-            partition: Its partition.
             target: Where records return to.
             again: The dead letter topic itself: its end is appended to, after the range.
             parked: Where records are written that failed `replays_max` times.

@@ -17,7 +17,6 @@ class Target(NamedTuple):
     """A topic that is written to.
 
     Attributes:
-        topic: Its name.
         partitions: How many it has: records keep the number of their partition, modulo that.
         max_message_bytes: Its `max.message.bytes`: the size of its largest batch.
     """
@@ -28,12 +27,7 @@ class Target(NamedTuple):
 
 
 class SourcePartition(NamedTuple):
-    """The source of batches.
-
-    Attributes:
-        topic: Its name.
-        partition: Its number.
-    """
+    """The source of batches."""
 
     topic: str
     partition: int
@@ -42,7 +36,6 @@ class SourcePartition(NamedTuple):
         """Return the function that returns the origin of some records of a batch.
 
         Args:
-            batch: The batch.
             positions: The positions of the records in it.
         """
         return lambda index: BatchSource(
@@ -54,8 +47,6 @@ class OutgoingBatch(NamedTuple):
     """A batch to be written; the arguments of `Writer.write`.
 
     Attributes:
-        topic: The target.
-        partition: Its partition.
         batch: Of magic 2 and intact: as it was read, or rebuilt.
         source: Where its first record was read.
     """

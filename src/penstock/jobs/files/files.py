@@ -48,9 +48,6 @@ def read_files(path_or_glob: str, *, key: str = INPUT) -> Iterator[RecordRow]:
 def read_listed(files: ListedFiles) -> Iterator[RecordRow]:
     """Read the records of files, in sequence.
 
-    Args:
-        files: The files.
-
     Raises:
         ConfigurationError: As for `read_files`.
     """
@@ -88,9 +85,6 @@ def check_listed(
 
 def count_records(files: Iterable[StoredFile]) -> int:
     """Return how many records Parquet files have, by their footers.
-
-    Args:
-        files: The files.
 
     Raises:
         ConfigurationError: A file is not Parquet.

@@ -63,7 +63,6 @@ class JsonLine:
 
         Args:
             where: Its file and number, for errors.
-            text: The line.
 
         Raises:
             WrongLineError: It is not JSON, or not an object with columns of Kafka.

@@ -55,7 +55,6 @@ def compare(
 
     Args:
         now: The report of this audit.
-        earlier_report: The earlier report.
         file: Where the earlier report was read from.
         tolerance: By how much a share may rise; 0.01 is one percentage point.
     """

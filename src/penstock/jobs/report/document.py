@@ -99,7 +99,6 @@ class PolicyEntry(Entry):
 
     Attributes:
         topic: The topic; None in reports of before there were several.
-        policy: Its class.
         count: The records, those that were dropped among them.
         turned_away: The records that were refused or failed; None in old reports.
     """
@@ -260,7 +259,6 @@ class ContractRuleEntry(Entry):
 
     Attributes:
         place: The object, or the property, that it is about.
-        name: Its name.
         metric: The name of the metric; None if the rule is not judged.
         measured: The number; None if there was nothing to measure.
         limit: What the rule demands.
@@ -307,10 +305,8 @@ class ContractEntry(Entry):
     """A contract, and its rules about all records of a topic.
 
     Attributes:
-        topic: The topic.
         policy: The policy that names the contract.
         contract: The contract and its object.
-        rules: The rules.
     """
 
     topic: str
@@ -328,8 +324,6 @@ class PathEntry(Entry):
     """A path of a policy.
 
     Attributes:
-        policy: The policy.
-        path: The path.
         values: How many values the policy read.
         found: In how many of them the path led to a field.
     """
@@ -382,7 +376,6 @@ def read_report(path: Path, *, key: str) -> Report:
     """Read a `report.json`, of this version or an earlier version.
 
     Args:
-        path: The file.
         key: The option it was given with, for errors.
 
     Raises:

@@ -24,7 +24,6 @@ def write_report(
 
     Args:
         folder: Where; it is created.
-        report: The report.
         runs: The runs that are kept, to be drawn as a trend; None where none are.
 
     Raises:

@@ -43,7 +43,6 @@ class AuditRun(OutcomeCounts):
         share: The share of them that was refused or failed.
         source: The topics or files.
         fingerprint: A hash of the plan.
-        penstock: The version.
     """
 
     written: dt.datetime

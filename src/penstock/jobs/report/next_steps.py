@@ -41,7 +41,6 @@ def keys_in_force(
 
     Args:
         properties: The keys of the file.
-        topics: The topics.
         declared: The topic level keys that the validation policy declares.
 
     Returns:

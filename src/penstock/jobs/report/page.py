@@ -42,7 +42,6 @@ def as_html(report: Report, runs: Sequence[AuditRun] | None = None) -> str:
     """Return the page.
 
     Args:
-        report: The report.
         runs: The runs that are kept, the current run last; None where none are.
     """
     environment = Environment(

@@ -39,7 +39,6 @@ def summarize(counts: AuditCounts, about: About) -> Report:
     """Return the report of an audit.
 
     Args:
-        counts: All of its counts.
         about: What it was about; `written` is now, where it is empty.
     """
     reasons, left_out = counts.reasons.most_common(REASONS_MAX)

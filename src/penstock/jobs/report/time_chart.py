@@ -68,7 +68,6 @@ class TimeChart:
         line: The share of the bars, as an SVG path with a gap where there are no records.
         dots: The same shares as points.
         records_top: The number of records at the top.
-        share_top: The share at the top.
         width: What each bar spans.
         labels: The times at the left, in the middle and at the right.
         earlier: Records before the first bar.

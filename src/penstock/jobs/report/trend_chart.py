@@ -26,7 +26,6 @@ class TrendChart:
         older: How many older runs are not drawn.
         line: An SVG path through their shares.
         dots: The same shares as points.
-        share_top: The share at the top.
     """
 
     runs: tuple[AuditRun, ...]

@@ -23,7 +23,6 @@ class JudgedRow(NamedTuple):
 
     Attributes:
         row: The record as it was.
-        verdict: The verdict.
         key: Its key, as interceptors left it.
         value: Its value, as interceptors left it.
     """
@@ -51,10 +50,6 @@ def runs(rows: Iterable[RecordRow]) -> Iterator[Sequence[RecordRow]]:
 
 def judge_rows(rows: Iterable[RecordRow], evaluator: Evaluator) -> Iterator[JudgedRow]:
     """Judge rows in their order.
-
-    Args:
-        rows: The records.
-        evaluator: The policies.
 
     Raises:
         PostponedError: A policy cannot decide, even after a while.

@@ -35,9 +35,6 @@ class LetterFolder:
     def __init__(self, name: str) -> None:
         """Take a folder.
 
-        Args:
-            name: Its path.
-
         Raises:
             ConfigurationError: There is no such folder.
         """

@@ -31,7 +31,6 @@ def in_order(rows: Iterable[RecordRow], *, bytes_held: int = _BYTES_HELD) -> Ite
     """Return records by topic, partition and offset; those with the same place as they come.
 
     Args:
-        rows: The records.
         bytes_held: About how many bytes of them are in memory.
 
     Raises:

@@ -58,7 +58,6 @@ class TargetFolder:
         """Take a folder; nothing is written.
 
         Args:
-            name: Its path.
             job: What writes to it. After a kill, only the same job removes its hidden files.
             is_new: Whether it has to be empty or missing.
 
@@ -206,7 +205,6 @@ class ParquetFolder(TargetFolder):
         """Take a folder; nothing is written.
 
         Args:
-            name: Its path.
             job: As for `TargetFolder`.
             is_new: As for `TargetFolder`.
 

@@ -26,14 +26,8 @@ class RecordRow(NamedTuple):
     """A record of a file or a topic. What a file does not say is None.
 
     Attributes:
-        topic: Its topic.
-        partition: Its partition.
-        offset: Its offset.
         timestamp: In ms since 1970.
         timestamp_type: 0 for CreateTime, 1 for LogAppendTime.
-        key: Its key.
-        value: Its value.
-        headers: Its headers.
     """
 
     topic: str | None

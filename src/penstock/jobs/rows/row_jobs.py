@@ -54,8 +54,6 @@ def split_rows(
     What an interceptor dropped is left out.
 
     Args:
-        rows: The records.
-        evaluator: The policies.
         counts: Counts the records by outcome.
 
     Raises:
@@ -111,7 +109,6 @@ def redrive_rows(
 
     Args:
         letters: The dead letters, each of which names its topic.
-        evaluator: The policies.
         counts: Counts the letters by sink, and those that an interceptor dropped.
         target: The topic to which accepted letters return, whose policies judge; None if each
             record is judged by the policies of its original topic.

@@ -65,7 +65,6 @@ class TargetFolders(Generic[Folder]):
         """Let complete files appear, and remove those that were read, if they are replaced.
 
         Args:
-            files: The files.
             elsewhere: How many records were written to topics.
             proof: Compares both with what was read from files; None if that is from topics.
 

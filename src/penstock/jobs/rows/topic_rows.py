@@ -41,7 +41,6 @@ def read_topics(
     Args:
         connection: To the cluster.
         ranges: The ranges to read.
-        topic_ids: The ids of the topics.
         max_decompressed_bytes: The size of the largest batch, decompressed, that is read.
 
     Raises:

@@ -50,7 +50,6 @@ class Proposals(NamedTuple):
     """The proposals for a topic.
 
     Attributes:
-        topic: The topic.
         records: How many records there are in the sample.
         schema: The JSON Schema of values, or None.
         proposals: The proposed policies, with the schema.
@@ -68,7 +67,6 @@ def propose(topic: str, records: Sequence[Record], tolerance: float) -> Proposal
     """Return the proposals for a sample of records.
 
     Args:
-        topic: The topic.
         records: At least one.
         tolerance: The share of records that may be mistakes.
     """

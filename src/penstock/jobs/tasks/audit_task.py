@@ -38,7 +38,6 @@ class AuditResult(NamedTuple):
     """The results of tasks.
 
     Attributes:
-        counts: The verdicts.
         ranges: The part of each range that was read.
     """
 
@@ -74,7 +73,6 @@ class AuditTask:
     """Judges the records of a task's ranges and counts the verdicts.
 
     Attributes:
-        access: The cluster.
         plan: The plan whose verdicts are counted.
         other: A plan to compare it with, or None.
     """

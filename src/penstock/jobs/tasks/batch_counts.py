@@ -81,8 +81,6 @@ class StoredCounts:
         """Count the records of a batch.
 
         Args:
-            topic: Its topic.
-            partition: Its partition.
             batch: With at least one record.
             verdicts: On the records that are not accepted, by position, in any order.
             others: Likewise, of a plan to compare with; None without such a plan.
@@ -107,7 +105,6 @@ class StoredCounts:
 
         Args:
             reason: Why.
-            partition: Its partition.
             first: Its first offset.
             count: How many records it has by its header.
         """

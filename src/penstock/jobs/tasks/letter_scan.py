@@ -27,7 +27,6 @@ class LetterScan:
     """Counts the letters of a task's ranges.
 
     Attributes:
-        access: The cluster.
         topic_ids: The ids of the topics that are read, by topic.
         limits: Of a batch that is read.
         topics: Whose letters are judged again.
@@ -61,7 +60,6 @@ def count_batch(batch: StoredBatch, counter: LetterCounter, place: str) -> None:
     """Count the records of a batch.
 
     Args:
-        batch: The batch.
         counter: Counts them.
         place: Its partition, for an error.
     """
@@ -84,7 +82,7 @@ def scan_letters(
         counter: Counts the offsets of the tasks that have ended.
     """
     tasks = plan_tasks(ranges, cores=runner.cores)
-    encoded_letters = runner.run(tasks, scan, _merged, done=counter)
+    encoded_letters = runner.run(tasks, scan, _merged, counter=counter)
     return FoundLetters() if encoded_letters is None else FoundLetters.decode(encoded_letters)
 
 

@@ -28,9 +28,7 @@ def count_batch(
     dropped counts as `CHANGED`. Times and hints are not known: workers read the records.
 
     Args:
-        counts: Counts it.
         batch: The judged batch.
-        verdict: On all of it.
         interceptors: The names of the topic's interceptors.
     """
     if verdict.cause is FailureCause.NOT_JUDGED:

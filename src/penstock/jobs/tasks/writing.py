@@ -22,7 +22,7 @@ def write_raw(
     work: WritingTask,
     *,
     sizes: Sizes | None = None,
-    kept: Sequence[OffsetRange] = (),
+    empty_ranges: Sequence[OffsetRange] = (),
     at_once: bool = False,
 ) -> WritingResult:
     """Judge the records of topics and write each to its target, in the order of partitions.
@@ -31,14 +31,13 @@ def write_raw(
         runner: Runs tasks.
         ranges: The ranges to read, one of each partition; parts that an earlier run of the same job
             has done are left out.
-        work: The work of tasks.
         sizes: How large the records are, as far as that is known.
-        kept: Empty ranges at positions that are committed again; of a stream.
+        empty_ranges: Empty ranges at positions that are committed again; of a stream.
         at_once: See `plan_tasks`.
     """
     cores = runner.cores
     tasks = plan_tasks(ranges, cores=cores, sizes=sizes, ordered=True, at_once=at_once)
-    shares = (tuple(kept[number::cores]) for number in range(cores))
+    shares = (tuple(empty_ranges[number::cores]) for number in range(cores))
     tasks += tuple(Task(share) for share in shares if share)
     payload = runner.run(tasks, work, merged)
     return WritingResult(TaskCounts(), 0) if payload is None else WritingResult.decode(payload)
@@ -49,7 +48,7 @@ def count_raw(
     ranges: Sequence[OffsetRange],
     work: WritingTask,
     *,
-    done: OffsetCounter | None = None,
+    counter: OffsetCounter | None = None,
 ) -> TaskCounts:
     """Return what `write_raw` would count, and write nothing.
 
@@ -57,8 +56,8 @@ def count_raw(
         runner: Runs tasks.
         ranges: The ranges to read.
         work: The work that would be done.
-        done: Counts the offsets of the tasks that have ended.
+        counter: Counts the offsets of the tasks that have ended.
     """
     tasks = plan_tasks(ranges, cores=runner.cores)
-    payload = runner.run(tasks, CountingTask(work), merged, done=done)
+    payload = runner.run(tasks, CountingTask(work), merged, counter=counter)
     return TaskCounts() if payload is None else WritingResult.decode(payload).counts

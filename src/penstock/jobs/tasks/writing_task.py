@@ -82,8 +82,6 @@ class Unfinished(NamedTuple):
     """A range of a stream that is not at its end.
 
     Attributes:
-        topic: The topic.
-        partition: The partition.
         offset: Where it was stopped: all before is committed, and counted in the result. None
             where it is not known how far it has come; nothing of it is counted then.
         reason: Why it failed for now; empty if it did not fail.
@@ -175,8 +173,6 @@ class WritingTask:
     """Judges the records of a task's ranges and writes them.
 
     Attributes:
-        access: The cluster.
-        plan: The policies.
         topic_ids: The ids of the topics that are read, by topic.
         targets: Where records are written: `ACCEPTED`; `REJECTED` for a split, and without it
             records are only rewritten; for `redrive` all three, with `REJECTED` as the source.
@@ -361,7 +357,6 @@ class WritingTask:
         """Return the work on the batches of a range.
 
         Args:
-            offset_range: The range.
             beat: Called now and then while policies are at work.
             judging: Held while policies are at work: they are called by one thread at a time.
         """
@@ -411,11 +406,7 @@ def _no_beat() -> None:
 
 @dataclass(frozen=True)
 class CountingTask:
-    """Counts the records that a writing task would write.
-
-    Attributes:
-        of: That task.
-    """
+    """Counts the records that a writing task would write."""
 
     of: WritingTask
 

@@ -43,7 +43,6 @@ def find_written(
 
     Args:
         connection: To the cluster.
-        cluster: The cluster.
         ranges: The ranges of the source to read.
         target: The topic to write to.
         rewritten: Whether values may have changed on their way: keys have to be the same then.

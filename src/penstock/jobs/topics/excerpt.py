@@ -24,7 +24,6 @@ class Piece(NamedTuple):
     """Offsets to read.
 
     Attributes:
-        range: The offsets.
         is_first: Whether it begins where the records of its partition do. The first batch counts
             then even if it begins before; others are those of the piece in which they begin, so
             that a batch is never read twice, and large batches are not read more often than others.

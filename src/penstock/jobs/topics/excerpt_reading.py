@@ -30,8 +30,6 @@ class ReadBatch(NamedTuple):
     """A batch of a topic.
 
     Attributes:
-        topic: The topic.
-        partition: The partition.
         data: As a producer sends it; None if it cannot be read.
         record_count: How many records it has.
         stored_bytes: How large it is in the log.
@@ -59,7 +57,6 @@ def reader_of(
 
     Args:
         cluster: A `penstock.kafka.client.connections.connection.Connection`.
-        topic_ids: The ids of topics.
         on_lost: Called with offsets that the log no longer has.
     """
 

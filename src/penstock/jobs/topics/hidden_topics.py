@@ -34,7 +34,6 @@ def hidden_topics(
     """Return the topics that the globs of `--topic` match and that may not be described.
 
     Args:
-        cluster: The cluster.
         topic_list: The value of `--topic`.
         names: The names of topics that may exist.
         listed: The topics that are described.
@@ -49,11 +48,7 @@ def hidden_topics(
 
 
 def logged_topics(connection: Connection) -> frozenset[str]:
-    """Return the topics of which brokers have logs; none without Describe on the cluster.
-
-    Args:
-        connection: The cluster.
-    """
+    """Return the topics of which brokers have logs; none without Describe on the cluster."""
     names: set[str] = set()
     try:
         for node in connection.nodes():

@@ -33,7 +33,6 @@ def measured(connection: Connection, logs: Iterable[OffsetRange]) -> Sizes:
     """Return how large records are, on average, by partition.
 
     Args:
-        connection: The cluster.
         logs: The complete range of each partition, from its first offset to its end.
 
     Returns:

@@ -40,7 +40,6 @@ def own_settings(
     Args:
         configuration: Names the topic where they are kept.
         properties: The client properties for the cluster.
-        topics: The topics.
 
     Returns:
         The keys by topic; of every topic, also where it has none.

@@ -91,7 +91,6 @@ class UnreadableBatchError(MalformedError):
     """A stored batch cannot be read.
 
     Attributes:
-        offset: Its offset.
         reason: The fault; never content of the batch.
     """
 
@@ -100,7 +99,6 @@ class UnreadableBatchError(MalformedError):
 
         Args:
             offset: Its base offset, or the requested offset.
-            reason: The fault.
             place: Topic and partition.
         """
         where = f"{place}, offset {offset}" if place else f"offset {offset}"

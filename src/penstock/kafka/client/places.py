@@ -149,7 +149,6 @@ def read_places(
     Args:
         properties: The keys after `upstream.`, as a Java client takes them.
         file: The configuration file; relative locations start at its folder.
-        topic: The topic.
         key: The key of the file that names the topic, for errors.
         create: Without, there are no places where there is no topic.
 

@@ -155,8 +155,6 @@ def redrive_job(target: str, target_id: UUID, topics: Collection[str]) -> str:
     With the topic's id: a topic that was created again has got nothing back yet.
 
     Args:
-        target: The topic.
-        target_id: Its id.
         topics: The names and globs of the topics whose letters return. Each choice is a job:
             it leaves out the others.
     """
@@ -173,7 +171,6 @@ def check_job(job: str, option: str) -> str:
     """Return the id of a job if it is valid.
 
     Args:
-        job: The id.
         option: How it was given, for the error.
 
     Raises:

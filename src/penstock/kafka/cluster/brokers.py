@@ -29,7 +29,6 @@ class ClusterDescription(NamedTuple):
     """The cluster id and the brokers.
 
     Attributes:
-        cluster_id: Its id.
         brokers: Addresses by node id.
     """
 

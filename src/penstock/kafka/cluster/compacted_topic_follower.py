@@ -62,7 +62,6 @@ class LogFollower:
         """Make the follower; `start` connects.
 
         Args:
-            topic: The topic.
             take: Called in the event loop with each record, in order.
             probe_key: A key that no record has: while writing fails, it is deleted again and again,
                 to find out when writing works.
@@ -193,7 +192,6 @@ class LogFollower:
         """Call `callback` with None when the topic has been read up to a position.
 
         Args:
-            position: The position.
             timeout_s: After so long it is called with an error message.
             callback: It may be called before this returns.
         """

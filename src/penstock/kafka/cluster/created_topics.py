@@ -77,9 +77,7 @@ def describe(admin: AdminClient, topic: str, timeout_s: float, *, operations: bo
     """Return a topic's description; None if it does not exist. It is not created.
 
     Args:
-        admin: The client.
         topic: The name of the topic.
-        timeout_s: The timeout.
         operations: Whether to request the operations that the client's principal may perform.
 
     Raises:

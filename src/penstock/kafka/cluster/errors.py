@@ -10,11 +10,7 @@ class ClusterError(UnavailableError):
 
 
 class NotDescribedError(ClusterError):
-    """The principal may not describe a topic. To try again does not help.
-
-    Attributes:
-        topic: Its name.
-    """
+    """The principal may not describe a topic. To try again does not help."""
 
     def __init__(self, topic: str) -> None:
         """Take the name."""

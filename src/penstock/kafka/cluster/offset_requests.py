@@ -83,7 +83,6 @@ def all_offsets(
     """Return an offset of each partition.
 
     Args:
-        partitions: The partitions.
         request_offsets: Returns the results for some of them: an offset, or an error.
         chunk: How many partitions a request has.
         retry_for_s: How long partitions without a leader are retried.
@@ -122,7 +121,6 @@ def list_offsets(
     """Return the offsets from the leaders of partitions, in one request to each leader.
 
     Args:
-        admin: The client.
         partitions: At least one.
         spec: Which offset; the latest is before open transactions.
         timeout_s: How long the leaders have.

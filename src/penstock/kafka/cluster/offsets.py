@@ -71,7 +71,6 @@ class Topic:
     """A topic as the cluster describes it.
 
     Attributes:
-        name: Its name.
         topic_id: Its id; zero if the cluster returns none.
         partitions: Its partitions' numbers.
     """
@@ -294,7 +293,6 @@ class Cluster:
         With four requests to each broker at most, and two where no time is given.
 
         Args:
-            topics: The topics.
             start: The value of `--from`, as for `offsets`.
             end: The value of `--to`.
 
@@ -323,7 +321,6 @@ class Cluster:
         """Turn a place in a topic into an offset for each partition.
 
         Args:
-            topic: The topic.
             where: `earliest`, `latest`, an ISO time (without a zone: UTC), or `P:N,...`;
                 partitions left out of the latter start at their beginning for `--from` and
                 end at their end for `--to`.

@@ -14,7 +14,6 @@ class StateWrites:
     """The writes to a topic that keeps state.
 
     Attributes:
-        where: The topic.
         written: How many succeeded.
         failed: How many failed with an error.
         late: How many had no result in time.

@@ -58,7 +58,6 @@ class LocalNode:
     """One broker, which is a controller too.
 
     Attributes:
-        node_id: Its id.
         host: Always loopback.
         port: Where clients connect.
         log: The file its output goes to.
@@ -182,7 +181,6 @@ class LocalKafka:
 
         Args:
             nodes: How many brokers.
-            first_node_id: The id of the first.
             folder: Where data and logs are kept, also for the next start; a temporary folder
                 that is removed at the end, by default.
             protocol: The security protocol of the clients' listener; its other keys

@@ -55,7 +55,6 @@ class RecordBatch(NamedTuple):
         producer_id: Or -1.
         producer_epoch: Or -1.
         base_sequence: Or -1.
-        records: All of them.
     """
 
     attributes: int

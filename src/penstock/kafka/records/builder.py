@@ -59,9 +59,6 @@ def build(
     Args:
         base_timestamp: What their timestamps are relative to.
         timestamps: In ms.
-        keys: For each of them.
-        values: For each of them.
-        headers: For each of them.
         first: How many records are before these in their batch.
         any_header_keys: Whether bytes of header keys may be surrogates (PEP 383).
 

@@ -50,7 +50,6 @@ def compress(codec: int, data: memoryview, *, fast: bool = False) -> bytes:
 
     Args:
         codec: Kafka's number: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
-        data: The records.
         fast: Whether to compress at the fastest level of the codec instead.
     """
     if codec == SNAPPY:

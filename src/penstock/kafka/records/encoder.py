@@ -25,7 +25,6 @@ class NewHeader(NamedTuple):
     Attributes:
         attributes: With the codec to compress with.
         base_timestamp: What the records' timestamps are relative to.
-        max_timestamp: The largest.
         producer_id: Or -1.
         producer_epoch: Or -1.
         base_sequence: Or -1.
@@ -90,8 +89,6 @@ def rebuild(
     Args:
         original: The batch of the client.
         positions: The positions in it of the records to write, ascending; at least one.
-        keys: For each of them.
-        values: For each of them.
 
     Returns:
         A batch of magic 2.

@@ -133,8 +133,6 @@ class StoredRecords(Protocol):
 
         Args:
             kept: The positions of the records, ascending; at least one.
-            keys: For each of them.
-            values: For each of them.
 
         Returns:
             The record section of a batch, uncompressed, and the largest timestamp.

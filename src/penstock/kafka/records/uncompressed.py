@@ -30,7 +30,6 @@ def check_size(view: memoryview, codec: int, count: int, limits: BatchLimits) ->
     """Check the limits that can be checked before a batch is decompressed.
 
     Args:
-        view: The batch.
         codec: Of its records.
         count: How many records its header announces.
         limits: The largest allowed sizes.
@@ -56,7 +55,6 @@ def uncompressed(view: memoryview, codec: int, limit: int) -> memoryview:
     """Return a compressed batch with its records uncompressed.
 
     Args:
-        view: The batch.
         codec: Of its records.
         limit: The maximum size of the decompressed records.
 

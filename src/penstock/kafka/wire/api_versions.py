@@ -42,7 +42,6 @@ class MeantBroker(NamedTuple):
     """The broker that a client meant to connect to.
 
     Attributes:
-        cluster_id: The id of its cluster.
         node: Its node id.
     """
 

@@ -60,7 +60,6 @@ def checked(data: bytes, position: int, kind: type[Entity]) -> tuple[bytes, int]
     """Look through a structure.
 
     Args:
-        data: A frame.
         position: Where the structure begins in it.
         kind: The library's type.
 

@@ -38,8 +38,6 @@ class ClientRequest:
 
     Attributes:
         frame: The original frame, length included.
-        api_key: The API key.
-        version: The version.
         correlation_id: The client's correlation id.
         client_id: The client id, or None.
         body_at: Where the body begins in the frame.

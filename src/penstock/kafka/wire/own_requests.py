@@ -37,9 +37,7 @@ def framed_request(
     """Return the frame of a request whose body has been written, length included.
 
     Args:
-        correlation_id: The correlation id.
         kind: The type of the request entity.
-        body: Its bytes.
         client_id: The client id, or None.
     """
     header = write_entity(

@@ -9,7 +9,6 @@ class ProducerIdAndEpoch(NamedTuple):
     """The id and epoch of a producer.
 
     Attributes:
-        producer_id: The id.
         epoch: The epoch of the id: only the producer with the largest epoch can write.
     """
 

@@ -19,7 +19,6 @@ class Spliced:
         """Begin.
 
         Args:
-            frame: The frame.
             start: The first of its bytes that belongs to the result.
         """
         self._frame = frame

@@ -67,7 +67,6 @@ class Totals(NamedTuple):
     """The sums of a rule over records.
 
     Attributes:
-        total: The values.
         bad: Those with the flaw.
         distinct: The different values, where they are compared.
         latest: The latest instant, in ms since 1970; None without one.
@@ -83,7 +82,6 @@ class Given(NamedTuple):
     """The contribution of a record to a rule.
 
     Attributes:
-        total: The values.
         bad: Those with the flaw.
         latest: The latest instant, in ms since 1970; None without one.
         digests: Of each value, where values are compared.
@@ -101,11 +99,8 @@ class DataSetRule:
 
     Attributes:
         place: The object, or the property, that it is about.
-        name: Its name.
-        metric: The metric.
         limits: Operators of ODCS, with their numbers.
         unit: What the number counts; empty for values.
-        paths: The properties.
         severity: The text of the contract; empty if it has none.
         is_error: Whether the audit fails if the rule is broken.
         schema: The schema of valid values, for `invalidValues` and `missingValues`.
@@ -157,7 +152,6 @@ class DataSetRule:
 
         Args:
             totals: Of all records.
-            now_ms: The time.
         """
         if self.metric == "rowCount":
             return totals.total

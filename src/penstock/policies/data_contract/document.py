@@ -32,7 +32,6 @@ class Contract(NamedTuple):
         objects: The objects of its schema, as they are written, by their names.
         agreed: Its promises about all records together, such as freshness: `slaProperties`.
         version: The version of the standard that it names, such as `3.1`.
-        document: All of it.
     """
 
     title: str

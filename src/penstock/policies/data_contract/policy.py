@@ -52,7 +52,6 @@ class _Object(NamedTuple):
     """An object of the contract, ready to judge values.
 
     Attributes:
-        check: Its schema.
         not_judged: The other parts of the contract.
         words: The messages for values that do not match a pattern of Penstock.
         title: The object and the contract, for messages.

@@ -130,7 +130,6 @@ def schema_of_object(name: str, definition: Mapping[str, Any]) -> ObjectSchema:
     """Return the schema of an object of a contract.
 
     Args:
-        name: Its name.
         definition: As it is written.
 
     Raises:

@@ -36,7 +36,6 @@ def check_standard(document: Mapping[str, Any], version: str) -> None:
     The words of a later version are taken, too: examples of the standard itself have them.
 
     Args:
-        document: The contract.
         version: The version of the standard that it names, one of `VERSIONS`.
 
     Raises:

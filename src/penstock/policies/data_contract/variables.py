@@ -29,9 +29,6 @@ _FOR_PEOPLE: Final = frozenset({
 def resolved(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a contract with the values of the variables that it refers to.
 
-    Args:
-        document: The contract.
-
     Raises:
         ContractError: A variable is not set, or empty, and has no default; the text names it.
     """

@@ -38,9 +38,6 @@ _DECIMAL_BYTES: Final = 64
 def plain_values(source: SchemaSource) -> Callable[[Any], Any]:
     """Return the conversion of values that fastavro reads by a schema.
 
-    Args:
-        source: The schema.
-
     Raises:
         InvalidSchemaError: It is not an Avro schema.
     """

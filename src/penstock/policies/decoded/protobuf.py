@@ -36,7 +36,6 @@ def plain_message(message: Message, selection: Wanted = ALL) -> Any:
     """Return the value of a message.
 
     Args:
-        message: The message.
         selection: The fields to return.
 
     Raises:

@@ -49,7 +49,6 @@ class ValueReader(Protocol):
         """Return a value as Python's objects.
 
         Args:
-            value: The bytes.
             headers: The record's headers.
             selection: The fields that are needed; those that cost nothing may also be there.
 
@@ -63,7 +62,6 @@ def decoder_of(source: SchemaSource, compiled: CompiledSchema) -> Decode:
     """Return the function that decodes payloads of a schema.
 
     Args:
-        source: The schema.
         compiled: The same, compiled.
     """
     if source.schema_type == "JSON":

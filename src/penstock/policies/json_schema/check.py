@@ -64,7 +64,6 @@ def compile_check(files: SchemaDocuments, *, formats: bool) -> Check:
     """Compile a schema.
 
     Args:
-        files: The schema.
         formats: Whether `format` is judged.
 
     Raises:

@@ -35,7 +35,6 @@ class SchemaDocuments(ABC):
 
     Attributes:
         name: The schema's own document, for messages.
-        schema: Its content.
         draft: Its draft, a value of `DRAFTS`.
         uri: Its base URI: the document's, or its `$id`.
         problem: Why the last `retrieve` failed.

@@ -44,7 +44,6 @@ class LibraryCheck:
         """Compile a schema.
 
         Args:
-            files: The schema.
             formats: Whether `format` is judged.
 
         Raises:

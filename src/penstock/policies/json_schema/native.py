@@ -47,7 +47,6 @@ class NativeCheck:
         """Compile a schema.
 
         Args:
-            files: The schema.
             formats: Whether `format` is judged.
 
         Raises:

@@ -146,7 +146,6 @@ class JsonSchema(Policy):
 
         Args:
             text: The topic's `record.validation.policy`.
-            batch: The records.
 
         Raises:
             ValueError: A schema is missing or cannot be used.
@@ -250,7 +249,6 @@ class _Column(NamedTuple):
     """Keys or values, and their judge.
 
     Attributes:
-        check: The schema.
         column: The keys or values.
         field: Which of both, as messages call it.
         null: Whether it may be missing.

@@ -58,11 +58,7 @@ def pointer(path: list[str | int], names: Collection[str]) -> str:
 
 
 class _Written:
-    """A failure of `native/`, with the attributes that the library's have.
-
-    Attributes:
-        name: The keyword.
-    """
+    """A failure of `native/`, with the attributes that the library's have."""
 
     def __init__(self, name: str, value: Any) -> None:
         self.name = name

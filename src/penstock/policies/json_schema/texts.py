@@ -37,7 +37,6 @@ class SchemaTexts(SchemaDocuments):
         """Read a schema's own text.
 
         Args:
-            text: The schema.
             references: The texts of all that it refers to, by name.
 
         Raises:

@@ -19,7 +19,6 @@ def check_schema(files: SchemaDocuments, schema: Any, uri: str | None = None) ->
 
     Args:
         files: The documents that it belongs to.
-        schema: The schema.
         uri: Its URI if a `$ref` leads to it; None for the root schema.
 
     Raises:

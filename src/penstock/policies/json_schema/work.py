@@ -88,7 +88,6 @@ class SchemaWork:
         """Return how long it takes at most to gather the reasons for a text.
 
         Args:
-            size: Its bytes.
             levels: How many arrays and objects are inside each other.
         """
         if self.is_linear:
@@ -216,7 +215,6 @@ def work_of(files: SchemaDocuments, lookup: Lookup) -> SchemaWork:
     """Walk a schema.
 
     Args:
-        files: The schema.
         lookup: Resolves its references.
 
     Raises:
@@ -293,7 +291,6 @@ def _applied(targets: dict[str, _Target], root: str, most: int) -> int:
 
     Args:
         targets: The targets of references; none leads back to itself.
-        root: The schema.
         most: A larger number is given as one more than this.
     """
     edges = {name: target.everywhere for name, target in targets.items()}

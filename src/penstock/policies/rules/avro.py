@@ -19,7 +19,6 @@ def conversion_of(source: SchemaSource, *, logical_types: bool) -> Callable[[Any
     """Return the conversion of a schema's decoded payloads to values for conditions.
 
     Args:
-        source: The schema.
         logical_types: Whether timestamps and decimals are such, or the numbers and bytes for them.
     """
     root = avro.read_fields(source, read_patterns({}))

@@ -22,7 +22,6 @@ class BySchema(NamedTuple):
 
     Attributes:
         conditions: Their positions among the rules.
-        check: The schema.
         longest: Only texts of no more bytes are judged by it: for longer texts, a condition may be
             too much work.
     """

@@ -76,7 +76,6 @@ def compile_conditions(
     """Compile rules that read the same variables.
 
     Args:
-        rules: Their texts.
         variables: The variables, with their types.
         messages: The descriptors of variables that are Protobuf messages, all of one pool.
 

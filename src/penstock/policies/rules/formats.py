@@ -39,7 +39,6 @@ class Reader(Protocol):
         """Return what some bytes say.
 
         Args:
-            data: The bytes.
             fields: The required fields, as far as the format has fields.
             headers: Of the record, where a schema's id may be in a header.
 
@@ -53,7 +52,6 @@ def reader_of(kind: Format, configs: Mapping[str, str], folder: Path, *, is_key:
     """Return the reader of a format.
 
     Args:
-        kind: The format.
         configs: The configuration: of Avro and Protobuf, `schema.file` is read.
         folder: The configuration file's.
         is_key: Whether keys are read.

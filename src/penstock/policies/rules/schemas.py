@@ -91,11 +91,7 @@ def _one_number(schemas: Sequence[Schema]) -> Schema:
 
 
 def schema_of(tree: Tree) -> Schema | None:
-    """Return a schema for `value`; None for a condition that has none.
-
-    Args:
-        tree: A condition.
-    """
+    """Return a schema for `value`; None for a condition that has none."""
     return _schema(tree, holds=True)
 
 

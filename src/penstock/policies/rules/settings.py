@@ -75,8 +75,6 @@ class RuleText(NamedTuple):
     """A rule as it is written.
 
     Attributes:
-        name: Its name.
-        expression: The condition.
         shown: The text where it does not hold: its message, or the condition.
         scope: What it is about.
     """

@@ -109,8 +109,6 @@ class _Subschema(NamedTuple):
     """A schema within a document, and how it is reached.
 
     Attributes:
-        schema: The schema.
-        document: Its document.
         path: Of the values that it is about.
         is_encrypted: Whether these are encrypted.
         decided_by: The schemas whose `oneOf`, `if`, `not` or `contains` it is inside, with the

@@ -88,7 +88,6 @@ def against_rules(
     """Yield which payloads are against rules, and how, apart from those that do not fit.
 
     Args:
-        rules: The rules.
         schema: The schema that they are of.
         payloads: In each of these is a payload.
         unfit: The positions of those that do not fit the schema.
@@ -115,7 +114,6 @@ class FileJudge:
         """Remember the schema.
 
         Args:
-            compiled: The schema.
             name: Of its file.
             is_key: Whether keys are judged, or values.
             rules: Those within it, where they are judged by.

@@ -17,7 +17,6 @@ def check_packages(names: tuple[str, ...], extra: str) -> None:
     middle of a batch.
 
     Args:
-        names: The packages.
         extra: The extra that installs them.
 
     Raises:

@@ -104,7 +104,6 @@ class Redaction(_OfTags):
 
         Args:
             node: What the field is declared to be.
-            value: The value.
         """
         if value is None:
             return None

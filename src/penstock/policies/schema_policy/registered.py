@@ -27,7 +27,6 @@ class RegisteredSchema(NamedTuple):
 
     Attributes:
         schema_type: `AVRO`, `PROTOBUF` or `JSON`; a registry leaves `AVRO` out.
-        text: The schema.
         references: The schemas that it refers to itself.
         schema_id: Its id, where that is known.
         guid: Its GUID, if the registry has GUIDs.

@@ -23,7 +23,6 @@ class TagPatterns(NamedTuple):
 
     Attributes:
         exact: Tags by full name, of the patterns without any wildcard.
-        wildcards: The others.
     """
 
     exact: Mapping[str, frozenset[str]]

@@ -61,7 +61,6 @@ class TopicJudges:
         """Return the judges of a topic's keys (True) and values (False), the keys' first.
 
         Args:
-            topic: The name.
             configs: The topic level keys with their values.
 
         Raises:

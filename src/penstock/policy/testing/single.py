@@ -140,7 +140,7 @@ def _alone(
     policies = PolicyInstances(
         configuration,
         {key: (name,)},
-        given={name: cls if isinstance(policy, type) else lambda: policy},
+        factories={name: cls if isinstance(policy, type) else lambda: policy},
     )
     try:
         yield policies

@@ -59,11 +59,16 @@ class SparkRunner:
         return self._spark.sparkContext.accumulator(0)
 
     def run(
-        self, tasks: Sequence[Task], work: Work, merge: Merge, *, done: OffsetCounter | None = None
+        self,
+        tasks: Sequence[Task],
+        work: Work,
+        merge: Merge,
+        *,
+        counter: OffsetCounter | None = None,
     ) -> bytes | None:
         """Run tasks; see `run_tasks`."""
-        counter = None if is_remote(self._spark) else done
-        return run_tasks(self._spark, tasks, work, merge, done=counter)
+        shown = None if is_remote(self._spark) else counter
+        return run_tasks(self._spark, tasks, work, merge, counter=shown)
 
 
 def run_tasks(
@@ -72,25 +77,23 @@ def run_tasks(
     work: Work,
     merge: Merge,
     *,
-    done: OffsetCounter | None = None,
+    counter: OffsetCounter | None = None,
 ) -> bytes | None:
     """Run tasks, merge their results on one of the executors, and return that.
 
     Args:
-        spark: The session.
-        tasks: The tasks.
         work: Does a task in a worker: yields results, and None now and then while it is at work.
             Where it yields nothing for as long as
             `spark.sql.execution.pyspark.udf.idleTimeoutSeconds`, its worker is ended.
         merge: Merges results, in any order.
-        done: Counts the offsets of the tasks that have ended; of a classic session.
+        counter: Counts the offsets of the tasks that have ended; of a classic session.
 
     Returns:
         The result; None without tasks, or where they yielded none.
     """
     if not tasks:
         return None
-    frame = results(spark, tasks, work, done)
+    frame = results(spark, tasks, work, counter)
     rows = frame.repartition(1).mapInArrow(_merging(merge), "result binary").collect()
     return merge(bytes(row["result"]) for row in rows) if rows else None
 

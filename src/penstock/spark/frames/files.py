@@ -53,7 +53,6 @@ def check_files(spark: SparkSession, files: ListedFiles) -> int:
 
     Args:
         spark: A classic session.
-        files: The files.
 
     Raises:
         ConfigurationError: A file cannot be read, or has other columns.
@@ -73,7 +72,6 @@ def read_files(spark: SparkSession, files: ListedFiles) -> DataFrame:
     Timestamps are those of `penstock.jobs.files.record_times`.
 
     Args:
-        spark: The session.
         files: The files, which `check_files` has checked.
 
     Returns:

@@ -32,7 +32,6 @@ def check_frame(value: Any, function: str) -> DataFrame:
     """Return the frame that a user passed.
 
     Args:
-        value: The argument.
         function: Which was called, for the error.
 
     Raises:

@@ -52,7 +52,6 @@ def read_json(spark: SparkSession, paths: Sequence[str], is_base64: bool | None)
     A line that is not a record ends the job with a `WrongLineError`.
 
     Args:
-        spark: The session.
         paths: The files, without globs.
         is_base64: Whether contents are base 64. None if that is not known: the first lines are
             read at once, and show it.
@@ -72,7 +71,6 @@ def count_lines(spark: SparkSession, paths: Sequence[str]) -> int:
     """Return how many records JSON lines have; raises as the job of `read_json`.
 
     Args:
-        spark: The session.
         paths: The files, without globs.
     """
     counts = _lines_of(spark, paths).mapInArrow(_count, "count bigint")

@@ -72,7 +72,6 @@ def read_table(spark: SparkSession, name: str, columns: Mapping[str, str]) -> Da
     text becomes bytes in UTF-8, a number becomes a time in ms, a map becomes headers.
 
     Args:
-        spark: The session.
         name: The table, as Spark's SQL names it.
         columns: SQL expressions over the table's columns, by Kafka's.
 
@@ -108,7 +107,6 @@ def has_places(spark: SparkSession, name: str, columns: Mapping[str, str]) -> bo
     """Return whether a table says which partition and offset its records are of.
 
     Args:
-        spark: The session.
         name: The table, which `read_table` reads.
         columns: As there.
     """

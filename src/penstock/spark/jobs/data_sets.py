@@ -46,7 +46,6 @@ def measure_topics(
     """Measure the records of topics, which tasks read.
 
     Args:
-        spark: The session.
         access: The cluster, for the tasks.
         tasks: The ranges to read.
         plan: The plan, whose policies have the rules.

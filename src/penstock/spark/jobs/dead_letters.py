@@ -82,7 +82,6 @@ def number(name: str, kind: str) -> Column:
     """Return the number in a header; null where it holds none.
 
     Args:
-        name: The header.
         kind: Spark's type, `int` or `bigint`.
     """
     return _number(header(name), kind)

@@ -126,7 +126,6 @@ def split_into(
 
     Args:
         df: Kafka's columns.
-        plan: The policies.
         sinks: With the sinks `ACCEPTED` and `REJECTED`.
         topic: The one topic of all records, where it is known; see `judge`.
         proof: Compares what is written with the files that the records are from.
@@ -169,7 +168,6 @@ def split_stream(
 
     Args:
         df: A streaming frame.
-        plan: The policies.
         sinks: With the sinks `ACCEPTED` and `REJECTED`.
         checkpoint: The checkpoint location of the stream.
         topic: The one topic of all records, where it is known; see `judge`.

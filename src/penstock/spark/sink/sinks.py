@@ -70,7 +70,6 @@ class Sinks:
         """Prepare; nothing is written.
 
         Args:
-            spark: The session.
             locations: Topics, folders and tables by the name of the sink.
             access: The cluster of the topics.
             targets: The topics by the name of the sink.
@@ -244,7 +243,6 @@ class Sinks:
         """Write each record to its sink, and remove the files of the records.
 
         Args:
-            frame: The records.
             folders: The same folders, of this machine, and the folder whose files are removed.
             proof: Compares what was written with what was read, before a file is removed.
 

@@ -21,7 +21,6 @@ class PlannedBatch(NamedTuple):
     """The last micro-batch that was planned, whether it was done or not.
 
     Attributes:
-        number: Its number.
         ends: The offset after its last, by partition.
     """
 

@@ -29,7 +29,6 @@ class TopicRows:
     """Writes rows to the topic that each names.
 
     Attributes:
-        access: The cluster.
         targets: Topics, by their names in the column `sink`.
         letters: The names for dead letters, which get the current time.
     """

@@ -131,7 +131,6 @@ class BatchReader(DataSourceReader):
 
         Args:
             source: The cluster, for the driver.
-            topics: The topics.
             reading: What the tasks do.
         """
         self._reading = reading
@@ -176,9 +175,6 @@ def register(spark: SparkSession) -> None:
 
     Spark finds the format by itself where Penstock is installed for its Python; with Spark Connect,
     that is the server's (`pyspark_penstock`).
-
-    Args:
-        spark: The session.
     """
     try:
         spark.dataSource.register(PenstockDataSource)

@@ -32,7 +32,7 @@ def read_range(
     topic_ids: Mapping[str, UUID],
     *,
     sizes: Sizes | None = None,
-    done: OffsetCounter | None = None,
+    counter: OffsetCounter | None = None,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> DataFrame:
     """Read the records of topics in a range of offsets of each partition.
@@ -41,12 +41,10 @@ def read_range(
     frame is used. A task fails if records were removed before it has read them.
 
     Args:
-        spark: The session.
         access: The cluster, for the tasks.
         ranges: One of each partition.
-        topic_ids: By topic.
         sizes: How large the records are, as far as that is known.
-        done: Counts the offsets that were read.
+        counter: Counts the offsets that were read.
         max_decompressed_bytes: The size of the largest batch, decompressed, that is read.
 
     Returns:
@@ -61,7 +59,7 @@ def read_range(
         max_decompressed_bytes=max_decompressed_bytes,
     )
     numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
-    return numbers.mapInArrow(_rows(PackedTasks(tasks), topic_ids, reading, done), SCHEMA)
+    return numbers.mapInArrow(_rows(PackedTasks(tasks), topic_ids, reading, counter), SCHEMA)
 
 
 def read_stream(
@@ -76,9 +74,7 @@ def read_stream(
     """Read topics as they grow, from where the checkpoint ends; without those that are deleted.
 
     Args:
-        spark: The session.
         file: The configuration file, for the login.
-        servers: The cluster.
         starts: Where a stream without a checkpoint starts; a range of each partition.
         batch_records: The most offsets of a micro-batch, as the user gave it, or None.
         default_batch_records: The most without it, in a PySpark that can bound micro-batches.

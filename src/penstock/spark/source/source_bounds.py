@@ -47,8 +47,6 @@ def parse_timestamp(text: str, *, key: str, needs_record: bool = False) -> Offse
     """Read a time in ms since the epoch.
 
     Args:
-        text: The time.
-        key: The option.
         needs_record: See `OffsetBound`.
 
     Raises:

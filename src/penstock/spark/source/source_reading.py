@@ -36,7 +36,6 @@ class SourceReading:
     """Reads and judges the records of a task.
 
     Attributes:
-        access: The cluster.
         plan: The policies; None to judge nothing.
         columns: The names of the required columns.
         fails_on_loss: Whether records that were removed before they were read are an error.

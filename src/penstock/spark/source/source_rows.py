@@ -81,9 +81,6 @@ class RowBatches:
         """Add a batch; return the record batches that are complete.
 
         Args:
-            topic: Its topic.
-            partition: Its partition.
-            batch: Its records.
             verdicts: Those that are not `accepted`, by position.
         """
         record_batch = _record_batch(self._columns, topic, partition, batch, verdicts)

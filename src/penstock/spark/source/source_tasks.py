@@ -39,7 +39,6 @@ def source_tasks(
 
     Args:
         ranges: The ranges to read.
-        topic_ids: By topic.
         sizes: How large the records are.
         least: The number of tasks that is aimed at, at least; None for a number by their size.
     """

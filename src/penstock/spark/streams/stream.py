@@ -70,7 +70,6 @@ class MicroBatchWork(Protocol):
         """Do a micro-batch.
 
         Args:
-            batch: The micro-batch.
             counted_as: The owner of its counts.
             topics: All topics, by name.
             earlier_runs: The runs that had tasks of the job when this run began.
@@ -146,7 +145,6 @@ class Stream:
         """Prepare; nothing is contacted.
 
         Args:
-            source: The topics.
             work: Does micro-batches.
             observer: Observes the stream.
             settings: How it continues.
@@ -176,7 +174,6 @@ class Stream:
         Positions are waited for: a run that was killed may have left a transaction with a position.
 
         Args:
-            topics: The topics.
             first: Returns where a job begins that has no position yet; None for where the logs
                 start, as it is for partitions that come later.
 

@@ -91,7 +91,6 @@ class StreamOffsets:
         """Add a partition.
 
         Args:
-            partition: The partition.
             position: The next offset to read.
             kept_at: When the position was committed; at no time unless given.
         """

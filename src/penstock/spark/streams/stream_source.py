@@ -41,7 +41,6 @@ class StreamSource:
         """Prepare; nothing is contacted.
 
         Args:
-            cluster: The cluster.
             connection: To the same cluster.
             topic_option: The value of `--topic`.
             job: The id of the job.

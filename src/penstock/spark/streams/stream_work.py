@@ -41,7 +41,6 @@ class StreamWork:
         """Prepare.
 
         Args:
-            spark: The session.
             task: The work of tasks; its `run` is the id of the run.
             plan_of: Returns the plan for new topics.
             sizes_of: Returns how large the records of topics are.
@@ -92,6 +91,6 @@ class StreamWork:
             batch.ranges,
             task,
             sizes=self._sizes,
-            kept=batch.kept,
+            empty_ranges=batch.kept,
             at_once=True,
         )

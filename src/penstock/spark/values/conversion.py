@@ -39,7 +39,6 @@ class Conversion(NamedTuple):
 
     Attributes:
         spark: The type for Spark, without NOT NULL and collations, which Arrow does not have.
-        arrow: The type for Arrow.
         convert: Returns the value that Arrow takes for a value that is not null; raises
             `MisfitError`.
     """
@@ -75,7 +74,6 @@ def conversion_of(kind: T.DataType, *, checks_nulls: bool = False) -> Conversion
     """Return the conversion to a type; by one thread.
 
     Args:
-        kind: The type.
         checks_nulls: Whether the table refuses a null where a struct has a NOT NULL field.
 
     Raises:

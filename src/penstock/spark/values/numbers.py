@@ -35,7 +35,6 @@ def integer(bits: int, name: str) -> Callable[[Any], int]:
     """Return the conversion to integers of a size.
 
     Args:
-        bits: The size.
         name: The type's name in SQL.
     """
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
@@ -100,7 +99,6 @@ def decimal(precision: int, scale: int) -> Callable[[Any], Decimal]:
     A text with a number is taken, too: many producers write amounts so.
 
     Args:
-        precision: The digits.
         scale: The digits after the point.
     """
     name = f"DECIMAL({precision},{scale})"

@@ -62,7 +62,6 @@ class ValueColumn:
 
     Attributes:
         table: The table's name.
-        kind: The type.
         required: Whether it is NOT NULL.
         checks_nulls: Whether the table refuses a null where a struct has a NOT NULL field.
     """
@@ -78,8 +77,6 @@ class ValueColumn:
 
         Args:
             table: The table's name.
-            schema: Its columns.
-            using: Its format.
 
         Raises:
             ConfigurationError: No value can have its type.

@@ -46,7 +46,7 @@ class Sink:
             return 0.001
         records, self.taken = self.taken, []
         self.records += records
-        self._settle(records, written=True)
+        self._settle(records, is_written=True)
         self.worked.release()
         return None
 

@@ -26,7 +26,7 @@ def test_a_quantile_is_estimated_within_its_bucket(counts, share, expected):
 def test_rates_are_over_the_time_between_samples():
     after = NOTHING._replace(requests=20, records={"accepted": 50, "refused": 5}, client_bytes=1000,
                              produce=buckets(b3=20))  # fmt: skip
-    found = figures_between(NOTHING, after, seconds=10, at=7.0)
+    found = figures_between(NOTHING, after, seconds=10, end_s=7.0)
     later = after._replace(requests=25, records={"accepted": 60, "refused": 5})
 
     assert found.as_json() == {
@@ -35,12 +35,12 @@ def test_rates_are_over_the_time_between_samples():
         "waiting": {"p50": None, "p99": None}, "judging": {"p50": None, "p99": None},
         "broker": {"p50": None, "p99": None},
     }  # fmt: skip
-    assert figures_between(after, later, seconds=5, at=12.0).records == {
+    assert figures_between(after, later, seconds=5, end_s=12.0).records == {
         "accepted": 2,
         "refused": 0,
     }
-    assert figures_between(after, later, seconds=5, at=12.0).produce.p99 is None
+    assert figures_between(after, later, seconds=5, end_s=12.0).produce.p99 is None
 
 
 def test_without_elapsed_time_rates_are_zero():
-    assert figures_between(NOTHING, NOTHING, seconds=0, at=0.0).requests == 0
+    assert figures_between(NOTHING, NOTHING, seconds=0, end_s=0.0).requests == 0

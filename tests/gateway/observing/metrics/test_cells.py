@@ -13,7 +13,11 @@ def read(family):
 
 def records(series_max):
     return MetricCounter(
-        "records_total", "Records.", ("topic", "outcome"), kept=("outcome",), series_max=series_max
+        "records_total",
+        "Records.",
+        ("topic", "outcome"),
+        bounded_labels=("outcome",),
+        series_max=series_max,
     )
 
 

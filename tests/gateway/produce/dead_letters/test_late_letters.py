@@ -32,12 +32,12 @@ def test_late_letters_do_not_change_the_state_of_a_topic_that_was_created_again(
     store = Quarantined((0,), b"letter", lambda *args: letters_pending.append(args[-1]))
     producers.decide(
         KEY, ARRIVAL, 0, Range(0, 1, 11), (0,), b"",
-        connection=1, topic_id=deleted, quarantined=store, done=lambda _: None,
+        connection=1, topic_id=deleted, quarantined=store, callback=lambda _: None,
     )  # fmt: skip
     producers.see_topic_id(KEY, ARRIVAL, 0, 0, created)
     producers.decide(
         KEY, ARRIVAL, 0, Range(0, 2, 12), (0,), b"x",
-        connection=2, topic_id=created, done=lambda _: None,
+        connection=2, topic_id=created, callback=lambda _: None,
     )  # fmt: skip
 
     [stored] = letters_pending

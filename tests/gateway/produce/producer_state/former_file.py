@@ -19,7 +19,7 @@ def record_of(key: ProducerKey, numbers: Range, dropped: tuple[int, ...]) -> byt
     producers = Producers(now=time.time, keep=lambda _key, record, _done: kept.append(record))
     producers.decide(
         key, Arrival(key.topic, key.partition, key.producer_id), 0, numbers, dropped, b"x",
-        connection=1, done=lambda _: None,
+        connection=1, callback=lambda _: None,
     )  # fmt: skip
     return kept[-1]
 

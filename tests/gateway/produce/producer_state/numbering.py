@@ -46,7 +46,7 @@ class Gateway:
         failures = []
         decided = self.producers.decide(
             KEY, ARRIVAL, epoch, Range(first, count), dropped, data,
-            connection=connection, done=failures.append,
+            connection=connection, callback=failures.append,
         )  # fmt: skip
         if not isinstance(decided, Decided):
             return decided

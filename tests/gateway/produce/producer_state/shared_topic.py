@@ -72,7 +72,7 @@ class Gateway:
         failures = []
         decided = self.producers.decide(
             KEY._replace(producer_id=producer), ARRIVAL._replace(producer_id=producer), epoch,
-            Range(first, count), dropped, b"x", connection=1, done=failures.append,
+            Range(first, count), dropped, b"x", connection=1, callback=failures.append,
         )  # fmt: skip
         if not isinstance(decided, Decided):
             return decided

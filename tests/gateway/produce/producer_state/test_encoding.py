@@ -105,7 +105,7 @@ class TestEncoding:
     @pytest.mark.thorough
     @given(producers(), st.text(max_size=5))
     def test_encoded_state_is_decoded_to_the_same_state(self, producer, writer):
-        record = encoding.encode(producer, writer, revision=3, seen=70)
+        record = encoding.encode(producer, writer, revision=3, last_position=70)
         assert encoding.read_head(record) == Head(producer.epoch, writer, 3, 70)
         read = encoding.decode(record, History.COMPLETE, 5.0, lambda _: None)
         assert (read.epoch, read.topic_id) == (producer.epoch, producer.topic_id)

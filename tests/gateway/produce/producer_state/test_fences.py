@@ -117,7 +117,7 @@ def test_a_batch_that_another_gateway_may_be_deciding_waits_for_its_record():
     gateway_2.writes_late = True
     failures = []
     decided = gateway_2.producers.decide(
-        KEY, ARRIVAL, 0, Range(10, 10), (), b"x", connection=1, done=failures.append
+        KEY, ARRIVAL, 0, Range(10, 10), (), b"x", connection=1, callback=failures.append
     )
     assert decided.batch.state is State.DECIDED
     assert failures == ["not in time"]
@@ -132,13 +132,13 @@ def test_a_decision_that_does_not_count_stays_void_in_a_newer_epoch(reads_first)
     quarantined = Quarantined((0,), b"letters", lambda data, *_: letters.append(data))
     gateway_1.producers.decide(
         KEY, ARRIVAL, 0, Range(10, 10), (0,), b"x", connection=1, quarantined=quarantined,
-        done=failures.append,
+        callback=failures.append,
     )  # fmt: skip
     gateway_2.store(10, 10)
     if reads_first:
         gateway_1.read()
     gateway_1.producers.decide(
-        KEY, ARRIVAL, 1, Range(0, 1), (), b"x", connection=1, done=lambda _: None
+        KEY, ARRIVAL, 1, Range(0, 1), (), b"x", connection=1, callback=lambda _: None
     )
     key, record, done = held[0]
     topic.records.append((key, record, gateway_1.now))
@@ -167,7 +167,7 @@ def test_a_record_after_a_fence_whose_write_failed_fences_too(monkeypatch):
         held_up.setattr(gateway.producers._writer, "_keep", lambda *record: waiting.append(record))
         for first in (10, 20):
             gateway.producers.decide(
-                KEY, ARRIVAL, 0, Range(first, 10), (), b"x", connection=1, done=lambda _: None
+                KEY, ARRIVAL, 0, Range(first, 10), (), b"x", connection=1, callback=lambda _: None
             )
     (*_, failed), (key, record, done) = waiting
     failed("not written")
@@ -216,7 +216,7 @@ def test_a_batch_that_interceptors_changed_is_not_sent_unchanged(again):
     failures = []
     decided = gateway_1.producers.decide(
         KEY, ARRIVAL, 0, Range(10, 10), (), b"changed", connection=1, is_changed=True,
-        done=failures.append,
+        callback=failures.append,
     )  # fmt: skip
     assert failures == [None] and isinstance(decided, Decided)
     gateway_1.producers.send(KEY, 0, decided.batch)

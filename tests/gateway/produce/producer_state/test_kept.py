@@ -166,7 +166,7 @@ def test_state_that_a_gateway_restores_from_its_file_reaches_others():
     """Its clients may connect to another gateway when it starts with shared state."""
     kept: list = []
     alone = Producers(now=lambda: 1.0, keep=lambda *args: (kept.append(args[:2]), args[2](None)))
-    alone.decide(KEY, ARRIVAL, 0, Range(0, 10), (0,), b"x", connection=1, done=lambda _: None)
+    alone.decide(KEY, ARRIVAL, 0, Range(0, 10), (0,), b"x", connection=1, callback=lambda _: None)
     topic = Topic()
     gateway = topic.gateway()
     gateway.producers.restore(*kept[0], 1.0, 0)

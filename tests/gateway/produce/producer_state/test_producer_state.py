@@ -425,7 +425,7 @@ class TestTrouble:
         gateway, late, failures = Gateway(is_shared=True), [], []
         gateway.producers._writer._keep = lambda key, record, done: late.append((key, record, done))
         gateway.producers.decide(
-            KEY, ARRIVAL, 0, Range(0, 1), (0,), b"", connection=1, done=failures.append
+            KEY, ARRIVAL, 0, Range(0, 1), (0,), b"", connection=1, callback=failures.append
         )
         gateway.producers.defer(KEY, ARRIVAL, 0, Range(0, 1))  # its connection is gone
         gateway.producers.refuse(KEY, ARRIVAL, 0, Range(0, 1))
@@ -439,7 +439,7 @@ class TestTrouble:
         batch = gateway.decide(0, 1, (0,))
         other = ProducerKey("t", 1, 7)
         gateway.producers.decide(
-            other, OTHER_ARRIVAL, 0, Range(0, 1), (), b"x", connection=2, done=lambda _: None
+            other, OTHER_ARRIVAL, 0, Range(0, 1), (), b"x", connection=2, callback=lambda _: None
         )
         assert gateway.acknowledge(batch) == TIMED_OUT
 

@@ -38,7 +38,7 @@ def producers(**options):
 def decide(state, first, count, dropped=(), data=b"x", *, epoch=0, connection=1):
     decided = state.decide(
         KEY, ARRIVAL, epoch, Range(first, count), dropped, data,
-        connection=connection, done=lambda _: None,
+        connection=connection, callback=lambda _: None,
     )  # fmt: skip
     return decided if isinstance(decided, int) else decided.batch
 
@@ -232,7 +232,7 @@ def quarantine(state, first, count, positions, to, *, letters=b"letters", droppe
     lost = positions if dropped is None else dropped
     decided = state.decide(
         KEY, ARRIVAL, 0, Range(first, count), lost, b"rest", connection=1,
-        quarantined=Quarantined(made, letters, to.store), done=failures.append,
+        quarantined=Quarantined(made, letters, to.store), callback=failures.append,
     )  # fmt: skip
     return decided.batch, failures
 
@@ -336,7 +336,7 @@ def test_an_unwritten_batch_is_missing_even_if_its_producer_was_set_aside():
     batch = decide(state, 0, 4, [2])
     other = KEY._replace(producer_id=8)
     state.decide(
-        other, Arrival(*other), 0, Range(0, 1), (), b"x", connection=2, done=lambda _: None
+        other, Arrival(*other), 0, Range(0, 1), (), b"x", connection=2, callback=lambda _: None
     )
     state.not_kept(KEY, 0, batch)
     assert state.send(KEY, 0, decide(state, 4, 4)) == 7
@@ -349,7 +349,7 @@ def test_a_batch_is_missing_even_if_its_producer_was_forgotten(what):
     batch = decide(state, 0, 4, [0, 1, 2, 3] if what == "acknowledge" else [2])
     other = KEY._replace(producer_id=8)
     state.decide(
-        other, Arrival(*other), 0, Range(0, 1), (), b"x", connection=2, done=lambda _: None
+        other, Arrival(*other), 0, Range(0, 1), (), b"x", connection=2, callback=lambda _: None
     )
     assert state.find(KEY, 0, batch.numbers) is None
     assert getattr(state, what)(KEY, 0, batch) in {None, 7}
@@ -367,7 +367,7 @@ def test_a_producer_does_not_continue_while_its_owed_letters_cannot_be_stored():
         state.not_kept(KEY, 0, batch)
         failures = []
         decided = state.decide(
-            KEY, ARRIVAL, 0, Range(0, 2), (), b"all", connection=1, done=failures.append
+            KEY, ARRIVAL, 0, Range(0, 2), (), b"all", connection=1, callback=failures.append
         )
         assert decided.batch is batch
         assert isinstance(failures[0], LettersNotStored)

@@ -141,7 +141,7 @@ def other_producers(gateway, count):
     for producer in range(1_000, 1_000 + count):
         key = ProducerKey("t", 0, producer)
         batch = gateway.producers.decide(
-            key, Arrival(*key[:3]), 0, Range(0, 1), (), b"x", connection=9, done=lambda _: None
+            key, Arrival(*key[:3]), 0, Range(0, 1), (), b"x", connection=9, callback=lambda _: None
         ).batch
         gateway.producers.send(key, 0, batch)
         gateway.producers.on_response(key, 0, batch, 0, Stored(1))
@@ -191,7 +191,7 @@ class TestManyProducers:
         for producer in range(1_000, 1_030):
             gateway.producers.decide(
                 ProducerKey("t", 0, producer), Arrival("t", 0, producer), 0, Range(0, 2), (0,),
-                b"x", connection=9, done=lambda _: None,
+                b"x", connection=9, callback=lambda _: None,
             )  # fmt: skip
         assert KEY not in gateway.producers._in_use
         assert partition.produce(4) == 0
@@ -285,13 +285,13 @@ def test_few_records_are_written_again_at_a_time():
     for number in range(1_000):
         key, arrival = ProducerKey("t", 0, number), Arrival("t", 0, number)
         gateway.producers.decide(
-            key, arrival, 0, Range(0, 2), (0,), b"x", connection=1, done=lambda _: None
+            key, arrival, 0, Range(0, 2), (0,), b"x", connection=1, callback=lambda _: None
         )
     gateway.now += 43_300.0
     for number in range(1_000):
         key, arrival = ProducerKey("t", 0, number), Arrival("t", 0, number)
         gateway.producers.decide(
-            key, arrival, 0, Range(2, 1), (), b"x", connection=1, done=lambda _: None
+            key, arrival, 0, Range(2, 1), (), b"x", connection=1, callback=lambda _: None
         )
     gateway.records.clear()
     written = []

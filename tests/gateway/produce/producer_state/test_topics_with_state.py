@@ -56,7 +56,7 @@ class History:
         dropped = (0,) if self.chance.random() < 0.5 else ()
         at.decide(
             key, Arrival(*key), self.chance.randrange(2), Range(first, 2), dropped, b"",
-            connection=1, done=lambda _: None,
+            connection=1, callback=lambda _: None,
         )  # fmt: skip
 
     def restore(self):
@@ -103,7 +103,7 @@ def test_the_topics_with_state_are_those_of_producers_in_use_and_of_others():
     for topic in ("a", "b"):
         key = ProducerKey(topic, 0, 7)
         state.decide(
-            key, Arrival(*key), 0, Range(0, 2), [0], b"", connection=1, done=lambda _: None
+            key, Arrival(*key), 0, Range(0, 2), [0], b"", connection=1, callback=lambda _: None
         )
     state.forget(ProducerKey("a", 0, 7))
     assert list(state.topics.names) == ["b"]
@@ -123,7 +123,7 @@ def test_a_topic_keeps_its_state_when_its_producer_is_evicted(is_shared, monkeyp
         now=lambda: now[0], keep=keep, look_up=None if is_shared else stored.get,
         is_shared=is_shared, producers_max=1, kept_max_bytes=1_000,
     )  # fmt: skip
-    lose = partial(state.decide, connection=1, done=lambda _: None)
+    lose = partial(state.decide, connection=1, callback=lambda _: None)
     for topic in ("a", "b", "c"):
         key = ProducerKey(topic, 0, 7)
         lose(key, Arrival(*key), 0, Range(0, 2), [0], b"")

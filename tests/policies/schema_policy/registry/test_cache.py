@@ -518,7 +518,7 @@ def started(clock, tmp_path):
     def start(client):
         refreshers.append(Refresher(client))
         kept = KeptAnswers(("http://a",), CacheFolder(tmp_path), Wall(clock))
-        return Registry(client, clock, kept=kept, refresher=refreshers[-1])
+        return Registry(client, clock, shared_answers=kept, refresher=refreshers[-1])
 
     yield start
     for refresher in refreshers:
@@ -696,7 +696,7 @@ def late(clock, monkeypatch, tmp_path):
     known(client)
     refresher = Refresher(client, clock)
     kept = KeptAnswers(("http://a",), CacheFolder(tmp_path), Wall(clock))
-    made = Registry(client, clock, kept=kept, refresher=refresher)
+    made = Registry(client, clock, shared_answers=kept, refresher=refresher)
     all_of(made)
     client.gate.clear()
     clock.passes(cache.SUBJECTS_SECONDS + 1)

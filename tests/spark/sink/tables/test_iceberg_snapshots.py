@@ -78,7 +78,7 @@ def test_snapshots_that_only_remove_or_rewrite_records_are_no_writes():
              for number, operation in enumerate(operations, 1)]  # fmt: skip
     snapshots = ancestors(5, found)
     assert [snapshot.id for snapshot in snapshots.written_since(set())] == [5, 3, 1]
-    assert [snapshot.id for snapshot in snapshots.written_since({1, 2}, before=5)] == [3]
+    assert [snapshot.id for snapshot in snapshots.written_since({1, 2}, start_id=5)] == [3]
     assert not list(snapshots.written_since({5}))
 
 

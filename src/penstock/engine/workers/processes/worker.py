@@ -66,7 +66,6 @@ class Killed(NamedTuple):
     """Why a worker was killed.
 
     Attributes:
-        reason: The kind.
         text: For the log, and for the client whose batch was overdue.
         current: The attempt that it was at.
     """
@@ -81,9 +80,7 @@ class Worker:
 
     Attributes:
         number: Its unique number.
-        state: The state.
         sent: The unanswered jobs by attempt, in order.
-        sent_bytes: Their size.
         sent_s: How long they are expected to take together.
         in_flight_max: How many unanswered jobs it may have.
         queues: The queues that it serves.

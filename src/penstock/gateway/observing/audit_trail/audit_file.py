@@ -159,7 +159,7 @@ class AuditFile:
             line = self._waiting.popleft()
             self._begun -= len(line)
             records.append(line[:-1])
-        self._settle(records, written=True)
+        self._settle(records, is_written=True)
 
 
 def _regular(opened: int, path: Path) -> os.stat_result:

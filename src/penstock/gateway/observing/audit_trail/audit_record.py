@@ -32,7 +32,6 @@ def audit_record(
     """Return the record of a refusal, without a line end.
 
     Args:
-        refused: The refusal.
         gateway: The name of the gateway.
         run: Distinguishes this run of it from others.
         number: The number of the record in this run, from 1.

@@ -194,7 +194,7 @@ class AuditTopic:
     def _delivered(self, error: KafkaError | None, message: Any, *, alone: bool) -> None:
         record = message.value()
         if error is None:
-            self._settle([record], written=True)
+            self._settle([record], is_written=True)
         else:
             self._not_sent(error, record, alone=alone)
 
@@ -205,7 +205,7 @@ class AuditTopic:
             self._send_later(record, error.str())
         elif alone:
             self._warn(error.str())
-            self._settle([record], written=False)
+            self._settle([record], is_written=False)
         else:
             self._send(record, alone=True)
 

@@ -39,7 +39,6 @@ class RepeatedRefusal:
     """Refusals that are written as one record.
 
     Attributes:
-        last: The last of them.
         count: How many they are.
         at_s: When the last was, in seconds since the epoch.
     """
@@ -68,7 +67,6 @@ class RepeatedRefusals:
         """Count a refusal; return False if it is to be written at once instead.
 
         Args:
-            refused: The refusal.
             now_s: The monotonic time in seconds.
             at_s: The time in seconds since the epoch.
         """

@@ -38,7 +38,7 @@ _JOIN_EXTRA_S: Final = 2.0
 class Settle(Protocol):
     """Gets the outcome of records."""
 
-    def __call__(self, records: Sequence[bytes], *, written: bool) -> None:
+    def __call__(self, records: Sequence[bytes], *, is_written: bool) -> None:
         """Count records that are written, or are given up."""
 
 
@@ -134,7 +134,6 @@ class AuditTrail:
         """Number a record, and queue it; leave it out if there is no room, or after the end.
 
         Args:
-            refused: The refusal.
             count: How many refusals it stands for.
             at_s: When it was, in seconds since the epoch.
             by_thread: Whether the thread adds it, which then writes it, even at the end.
@@ -268,11 +267,11 @@ class AuditTrail:
         self._log_left_out()
         return None
 
-    def _settle(self, records: Sequence[bytes], *, written: bool) -> None:
+    def _settle(self, records: Sequence[bytes], *, is_written: bool) -> None:
         with self._changed:
             self._held -= len(records)
             self.held_bytes -= sum(map(len, records)) + len(records) * RECORD_BYTES
-            if written:
+            if is_written:
                 self.written += len(records)
             else:
                 self.left_out += len(records)

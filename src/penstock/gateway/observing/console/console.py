@@ -78,7 +78,6 @@ class Console:
         """Prepare; `run` keeps it up to date.
 
         Args:
-            gateway: The gateway.
             counts: What it counts.
             checks: How the last attempt to connect to each broker ended.
             now: Returns the time in seconds since the epoch.

@@ -68,7 +68,7 @@ class ConsoleFigures(NamedTuple):
 
 
 def figures_between(
-    previous_totals: CountedTotals, current_totals: CountedTotals, *, seconds: float, at: float
+    previous_totals: CountedTotals, current_totals: CountedTotals, *, seconds: float, end_s: float
 ) -> ConsoleFigures:
     """Return what happened between two moments.
 
@@ -76,14 +76,14 @@ def figures_between(
         previous_totals: What had been counted at the first.
         current_totals: What had been counted at the second.
         seconds: The time between them.
-        at: The second, in seconds since the epoch.
+        end_s: The second, in seconds since the epoch.
     """
 
     def rate(then: float, now: float) -> float:
         return (now - then) / seconds if seconds > 0 else 0.0
 
     return ConsoleFigures(
-        at,
+        end_s,
         seconds,
         rate(previous_totals.requests, current_totals.requests),
         {

@@ -36,7 +36,6 @@ class FigureHistory:
         """Begin.
 
         Args:
-            totals: The counts.
             clock: The monotonic time in seconds.
             timestamp: The time in seconds since the epoch.
         """
@@ -76,5 +75,5 @@ def _between(previous_sample: _Sample, last_sample: _Sample) -> ConsoleFigures:
         previous_sample.totals,
         last_sample.totals,
         seconds=last_sample.clock - previous_sample.clock,
-        at=last_sample.at,
+        end_s=last_sample.at,
     )

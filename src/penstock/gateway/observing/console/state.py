@@ -59,7 +59,6 @@ async def at_the_moment(gateway: ShownGateway, brokers: Mapping[int, Reached], n
     """Return the current state.
 
     Args:
-        gateway: The gateway.
         brokers: How the last attempt to connect to each broker ended.
         now: The time of the event loop.
     """

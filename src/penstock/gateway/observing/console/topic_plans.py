@@ -68,7 +68,6 @@ class TopicPlans:
         """Prepare; nothing is read.
 
         Args:
-            gateway: The gateway.
             clock: Returns the monotonic time in seconds.
         """
         self._gateway = gateway

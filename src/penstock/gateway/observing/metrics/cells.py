@@ -52,7 +52,7 @@ class MetricCounter:
         meaning: str,
         labels: tuple[str, ...] = (),
         *,
-        kept: Collection[str] = (),
+        bounded_labels: Collection[str] = (),
         series_max: int = SERIES_MAX,
     ) -> None:
         """Make a counter without series; without labels, its series is 0.
@@ -61,14 +61,15 @@ class MetricCounter:
             name: The metric's name.
             meaning: The counted events.
             labels: The names of the labels.
-            kept: Those of them that keep their value in a series too many, as they have few.
+            bounded_labels: Those of them that keep their value in a series too many, as they have
+                few.
             series_max: The most series.
         """
         self.name = name
         self.meaning = meaning
         self.labels = labels
         self.over_bound = 0
-        self._kept = kept
+        self._kept = bounded_labels
         self._series_max = series_max
         self._counts: dict[Labels, int] = {}
         self._samples: dict[Labels, str] = {}

@@ -69,8 +69,6 @@ class CountedTotals(NamedTuple):
     Attributes:
         requests: How many were answered.
         records: How many were judged, by outcome.
-        client_bytes: Bytes from clients.
-        broker_bytes: Bytes from brokers.
         produce: Produce requests by how long they took, in the buckets of a histogram.
         waiting: Batches by how long they waited for a worker.
         judging: Batches by how long they were judged.
@@ -147,13 +145,13 @@ class GatewayCounts:
             "penstock_records_total",
             "Records of judged batches, by outcome; all records of a refused batch count.",
             ("topic", "policy", "outcome"),
-            kept=("outcome",),
+            bounded_labels=("outcome",),
         )
         self._topic_verdicts = MetricCounter(
             "penstock_topic_verdicts_total",
             "Verdicts about topics and configs (KIP-108, KIP-133).",
             ("policy", "outcome"),
-            kept=("outcome",),
+            bounded_labels=("outcome",),
         )
         self._restarts = MetricCounter(
             "penstock_worker_restarts_total",
@@ -164,7 +162,7 @@ class GatewayCounts:
             "penstock_policy_events_total",
             "Events that policies count, such as look-ups in a schema registry.",
             ("event", "result"),
-            kept=(),
+            bounded_labels=(),
         )
         self._reloads = MetricCounter(
             "penstock_reload_total", "Reloads of the file (SIGHUP), by result.", ("result",)
@@ -317,7 +315,6 @@ class GatewayCounts:
         Args:
             plan: The policies that judged it.
             data: The batch, as its client sent it, and as it is stored.
-            verdict: Their verdict.
         """
         count = min(record_count(data), self.records_max)
         if verdict.outcome is not Outcome.ACCEPTED:

@@ -46,7 +46,6 @@ class Gauge(NamedTuple):
     """A metric that was read at one moment, and has a number for each value of its labels.
 
     Attributes:
-        name: The name.
         meaning: What it means, in a sentence.
         labels: The names of the labels.
         values: The numbers, by the values of the labels.
@@ -88,7 +87,6 @@ async def render(families: Iterable[Family], *, is_openmetrics: bool = False) ->
     """Write metrics, in slices of `SLICE_S`.
 
     Args:
-        families: The metrics.
         is_openmetrics: Whether to write OpenMetrics, where the name of a counter is without
             `_total` in its metadata, and the text has an end.
     """

@@ -128,7 +128,6 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
     """Return all gauges but `connections`.
 
     Args:
-        gateway: The gateway.
         brokers: How the last attempt to connect to each broker ended.
         is_ready: Whether clients can be served.
     """

@@ -66,7 +66,6 @@ class EventStream(NamedTuple):
 
     Attributes:
         parts: The parts of the body; closed at the end.
-        content_type: Of all of it.
     """
 
     parts: AsyncGenerator[bytes]

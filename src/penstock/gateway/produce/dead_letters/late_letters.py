@@ -18,11 +18,7 @@ LATE_MAX_BYTES: Final = 64 * 2**20
 
 
 class LateLetters:
-    """Letters whose client has got an error, also if it retries; the oldest first.
-
-    Attributes:
-        size: Their bytes.
-    """
+    """Letters whose client has got an error, also if it retries; the oldest first."""
 
     def __init__(self) -> None:
         self._letters: OrderedDict[WaitingLetters, None] = OrderedDict()

@@ -82,9 +82,7 @@ def failure_of(place: Place, size: int, answer: ProduceResult) -> ClientError | 
     """Return the error for a response about a batch; None if the batch is stored.
 
     Args:
-        place: The partition.
         size: The bytes of its first letters.
-        answer: The response.
     """
     if answer.code in _STORED:
         return None

@@ -191,8 +191,6 @@ class LetterNames:
         """Record that a topic is not created, so that this is not tried for each batch.
 
         Args:
-            target: The topic.
-            why: The reason.
             is_final: Whether its dead letters are refused; if not, clients may try again.
             policies: Those whose verdict it is; those of now by default.
 

@@ -57,7 +57,6 @@ class WaitingLetters:
     Attributes:
         to: Where they go.
         key: Identifies the client's batch; None if its retries cannot be recognized.
-        size: Their bytes.
         go_alone: Whether they are not joined with others any more.
         waiters: The requests that wait for them: more than one if the client retries early, none
             after their time is over.
@@ -119,7 +118,6 @@ class LetterBatch:
     """A batch for a partition, with the first batches of some letters.
 
     Attributes:
-        letters: These letters.
         data: Its bytes without numbers; None as long as they are not written.
         parts: The bytes that are sent.
         is_numbered: Whether these have sequence numbers.

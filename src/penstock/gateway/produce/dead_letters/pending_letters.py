@@ -37,11 +37,7 @@ _TOO_MANY: Final = "too many dead letters wait"
 
 
 class PendingLetters:
-    """All letters of the gateway that are not stored yet.
-
-    Attributes:
-        size: Their bytes.
-    """
+    """All letters of the gateway that are not stored yet."""
 
     def __init__(self, doubles: DoubleLetters, clock: Callable[[], float]) -> None:
         self._doubles = doubles

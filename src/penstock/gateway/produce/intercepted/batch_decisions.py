@@ -35,11 +35,7 @@ class BatchDecisions:
     __slots__ = ("_producers", "_request", "unwritten")
 
     def __init__(self, request: ReceivedRequest) -> None:
-        """Begin without a decision.
-
-        Args:
-            request: The request.
-        """
+        """Begin without a decision."""
         self._request = request
         self._producers = request.gateway.producers
         self.unwritten = 0
@@ -85,7 +81,7 @@ class BatchDecisions:
             is_changed=_is_changed(partition),
             topic_id=partition.topic.topic_id,
             quarantined=_quarantined(partition),
-            done=written,
+            callback=written,
         )
         if isinstance(decided, int):
             self._request.answer(partition, error_response(decided))

@@ -75,7 +75,6 @@ class InterceptedBatches:
         """Add a batch with a producer id; return the batch of its first attempt if it is a retry.
 
         Args:
-            partition: The partition.
             has_policies: Whether the topic has policies, so that the batch needs a verdict.
         """
         if not partition.is_registered:  # it was not known that the topic is intercepted

@@ -28,11 +28,7 @@ class ReceivedBatches:
     __slots__ = ("_idempotence", "_producers", "_registered", "_request")
 
     def __init__(self, request: ReceivedRequest) -> None:
-        """Register none yet.
-
-        Args:
-            request: The request.
-        """
+        """Register none yet."""
         self._request = request
         self._producers = request.gateway.producers
         self._idempotence = request.policies.idempotence

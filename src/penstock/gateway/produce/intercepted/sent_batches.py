@@ -46,11 +46,7 @@ class SentBatches:
     __slots__ = ("_due", "_producers", "_request")
 
     def __init__(self, request: ReceivedRequest) -> None:
-        """Send none yet.
-
-        Args:
-            request: The request.
-        """
+        """Send none yet."""
         self._request = request
         self._producers = request.gateway.producers
         self._due: list[ProducePartition] = []

@@ -36,7 +36,6 @@ class BrokerQueries:
         """Begin without a query.
 
         Args:
-            producers: The producers.
             arrivals: The received batches that are not decided.
             doubts: The changes of interceptors.
             now: Returns the time in seconds since the epoch.
@@ -76,7 +75,6 @@ class BrokerQueries:
         too low, and the broker would take them for retries.
 
         Args:
-            key: The producer.
             epoch: The producer epoch.
             numbers: The sequence numbers of the batch that is decided next.
             dropped: The positions of the records that interceptors dropped now.
@@ -124,7 +122,6 @@ class BrokerQueries:
         """Apply the last sequence number that the broker has stored.
 
         Args:
-            key: The producer.
             arrival: The producer as in the request.
             epoch: The producer epoch.
             numbers: The sequence numbers of the next batch.

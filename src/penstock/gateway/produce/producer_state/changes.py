@@ -173,7 +173,6 @@ class OwnChange:
         """Announce that a topic's own settings have changed.
 
         Args:
-            topic: The topic.
             loses_records: Whether it may lose records with them.
         """
         if self._change is None:

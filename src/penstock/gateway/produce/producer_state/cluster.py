@@ -176,7 +176,6 @@ class ClusterStore:
         It is written before the next decision in any case.
 
         Args:
-            topic: The topic.
             loses_records: Whether it may lose records with them.
         """
         self._presence.own.put_topic(topic, loses_records=loses_records)

@@ -37,8 +37,6 @@ class FormerRecord(NamedTuple):
     """A record of a producer.
 
     Attributes:
-        key: The producer.
-        record: The record.
         used: When it was written, in seconds since the epoch.
     """
 

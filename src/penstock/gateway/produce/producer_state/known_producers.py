@@ -64,7 +64,6 @@ class KnownProducers:
     """The producers that are in use here, and the records of others.
 
     Attributes:
-        in_use: Those in use.
         kept: The records of others.
     """
 
@@ -83,14 +82,12 @@ class KnownProducers:
         """Begin without a record.
 
         Args:
-            in_use: The producers that are in use.
             topics: The topics of known producers.
             writer: Writes their records.
             now: Returns the time in seconds since the epoch.
             look_up: See `Producers`.
             release: See `Producer`.
             is_shared: See `Producers`.
-            limits: The limits.
         """
         self.in_use = in_use
         self.kept = KeptRecords(limits.kept_max_bytes)
@@ -110,7 +107,6 @@ class KnownProducers:
         """Return the state of a producer, restored from its record if necessary.
 
         Args:
-            key: The producer.
             epoch: The epoch, if the epoch before the newest may be meant.
         """
         previous_state = self.in_use.before(key, epoch)
@@ -189,7 +185,6 @@ class KnownProducers:
         """Return the state in a record.
 
         Args:
-            record: The record.
             history: The known facts about earlier batches; None for those of a record that is read.
 
         Raises:
@@ -212,7 +207,6 @@ class KnownProducers:
         It begins if it is not known, or if its topic was deleted and created again.
 
         Args:
-            key: The producer.
             epoch: The producer epoch.
             first: The first sequence number of its batch.
             undecided_numbers: The first sequence numbers of its batches that are not decided.
@@ -270,8 +264,6 @@ class KnownProducers:
         """Add a record of a producer that is not in use.
 
         Args:
-            key: The producer.
-            record: The record.
             is_last: Whether it is the last record where other gateways read it.
         """
         self.kept.add(key, record)

@@ -29,7 +29,6 @@ class Quarantined(NamedTuple):
     """The records of a batch that become dead letters.
 
     Attributes:
-        positions: Their positions.
         letters: The dead letters; None where they are not known, because the batch was not judged.
         store: Stores the dead letters of records at some positions; its last argument is called
             with None, or with an error message.
@@ -71,7 +70,6 @@ class Letters:
         Args:
             held_batches: The batches whose dead letters are held.
             writer: Writes for other gateways that dead letters are stored.
-            in_use: The producers that are in use.
             is_shared: Whether records are shared by gateways.
         """
         self._held = held_batches
@@ -93,7 +91,6 @@ class Letters:
         A gateway that has judged it by other policies does not know its place: it must be retried.
 
         Args:
-            batch: The batch.
             letters: Its dead letters; None if they are not known.
             quarantined: The records that become dead letters now.
             callback: Called with None when they are stored, or with an error message.
@@ -127,9 +124,6 @@ class Letters:
         One to which the batch came first would wait for it, though its client has a success.
 
         Args:
-            key: The producer.
-            producer: Its state.
-            batch: The batch.
             callback: Called first, with `failure`.
             failure: Why its dead letters were not stored; None if they were.
         """

@@ -33,7 +33,6 @@ class OpenedProducers(NamedTuple):
     """The producers, and where their state is kept.
 
     Attributes:
-        producers: The producers.
         shared: The topic that all gateways share; None where no state is needed.
     """
 
@@ -65,7 +64,6 @@ async def open_producers(
     It is not needed as long as no record is lost, and none was.
 
     Args:
-        configuration: The configuration.
         cluster_id: The id of the cluster, whose state an earlier version kept in a file.
         gateway: The name of this gateway, which others read.
         loses_records: Whether interceptors may drop records of idempotent producers.

@@ -48,7 +48,6 @@ class Decided(NamedTuple):
     """A decided batch.
 
     Attributes:
-        batch: The batch.
         data: The bytes for the broker, except for the sequence numbers; None if nothing is left.
     """
 
@@ -190,7 +189,6 @@ class Producers:
         """Whether a batch is a retry if the id of its topic has not changed.
 
         Args:
-            key: The producer.
             epoch: The producer epoch.
             numbers: The sequence numbers of the batch.
             topic_id: The id of the topic as it was known of late.
@@ -211,7 +209,6 @@ class Producers:
         (ProducerStateManager.java).
 
         Args:
-            key: The producer.
             arrival: The producer as in the request.
             epoch: The producer epoch.
             first: The first sequence number of its batch.
@@ -236,12 +233,11 @@ class Producers:
         is_changed: bool = False,
         topic_id: UUID | None = None,
         quarantined: Quarantined | None = None,
-        done: Callable[[str | None], None],
+        callback: Callable[[str | None], None],
     ) -> Decided | int:
         """Decide about the next batch for the broker.
 
         Args:
-            key: The producer.
             arrival: The producer as in the request.
             epoch: The producer epoch.
             numbers: The client's sequence numbers.
@@ -253,11 +249,11 @@ class Producers:
             quarantined: The records dropped now that become dead letters; None if
                 there are none, now or before. They are stored after the decision has been written,
                 so that a gateway that decides again quarantines the same records.
-            done: Called with None when the decision has been written, or with an error message;
+            callback: Called with None when the decision has been written, or with an error message;
                 `LettersNotStored` where it has been, and dead letters could not be stored.
 
         Returns:
-            The batch; or the error code for the client, without a call of `done`.
+            The batch; or the error code for the client, without a call of `callback`.
         """
         undecided_numbers = self.arrivals.first_numbers(arrival, epoch)
         producer = self._known.current(key, epoch, numbers.first, undecided_numbers, topic_id)
@@ -291,14 +287,14 @@ class Producers:
         self.held.hold(decision)  # may release it at once, for lack of memory
         is_written = fences or self._written.include(key, decision)
         if is_written:
-            done = partial(_kept, decision, done)
+            callback = partial(_kept, decision, callback)
         if decision.owes_letters:
-            done = partial(self._letters.announce, key, producer, decision, done)
-            done = partial(self._letters.store, decision, letters, quarantined, done)
+            callback = partial(self._letters.announce, key, producer, decision, callback)
+            callback = partial(self._letters.store, decision, letters, quarantined, callback)
         if is_written:
-            self._writer.write(key, producer, done, fences=fences)
+            self._writer.write(key, producer, callback, fences=fences)
         else:
-            done(None)
+            callback(None)
         return Decided(decision, outgoing)
 
     def not_kept(self, key: ProducerKey, epoch: int, batch: Batch) -> None:
@@ -408,8 +404,6 @@ class Producers:
         """Apply a record of an earlier process or another gateway.
 
         Args:
-            key: The producer.
-            record: The record.
             write_time: When it was written, in seconds since the epoch.
             position: The position after it; None for the position after the last; 0 if it is not
                 where other gateways read it, and `expire` is to write it there.

@@ -110,8 +110,6 @@ class Rollout:
         """Restore the state of producers; see `open_producers`.
 
         Args:
-            configuration: The configuration.
-            cluster_id: The id of the cluster.
             gateway: The name of this gateway, which others read.
             loses_records: Whether interceptors may drop records of idempotent producers.
             is_start: Whether this process has decided about no batch yet.
@@ -153,7 +151,6 @@ class Rollout:
         """Record a change of interceptors before it takes effect, unless they stay the same.
 
         Args:
-            new_interceptors: The new interceptors.
             were_open: Whether the state of producers was open before.
         """
         old_interceptors = self.in_force
@@ -220,12 +217,7 @@ class Rollout:
         return self._topic_keys().index
 
     def topic_keys_changed(self, topic: str, old_keys: Before) -> None:
-        """Record that a topic may lose other records than by its keys before, if it may.
-
-        Args:
-            topic: The topic.
-            old_keys: Its keys before.
-        """
+        """Record that a topic may lose other records than by its keys before, if it may."""
         if not self.loses_otherwise(topic, old_keys):
             return
         self.producers.settings_changed(topic)

@@ -25,8 +25,6 @@ def plans_of(
     """Return the plans that may hold for a topic.
 
     Args:
-        topic: The name.
-        plan: The policies.
         stored_keys: All topic level keys that may be set on the topic itself, by its possible ids.
     """
     return filter(None, (plan.for_topic(topic, own) for own in stored_keys or [NO_SETTINGS]))
@@ -55,7 +53,6 @@ def may_lose_records(topic: str, plans: Sequence[Plan], index: TopicConfigIndex 
     """Whether records of a topic may not be stored though the client gets success.
 
     Args:
-        topic: The name.
         plans: The policies before and after a change.
         index: The topic level keys that are set on topics; None if there are none.
     """

@@ -41,7 +41,6 @@ class WrittenDecisions:
         """Whether the decision about a batch has to be written, and then counts for all.
 
         Args:
-            key: The producer.
             producer: Its state, which from then on says up to where gateways agree.
             batch: The decided batch.
             connection: The number of the connection on which it will be sent.

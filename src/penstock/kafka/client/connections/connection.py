@@ -133,8 +133,6 @@ class Connection:
         """Send a request to a broker, and do not wait for the response.
 
         Args:
-            node: The broker.
-            request: The request.
             channel: A broker handles one request of a connection at a time; requests of
                 different channels use different connections.
         """
@@ -151,7 +149,6 @@ class Connection:
 
         Args:
             node: The broker; `describe` must have found its address before.
-            request: The request.
             channel: As for `begin`.
 
         Raises:
@@ -170,7 +167,6 @@ class Connection:
         """Send a request of the protocol library to a broker; return the response.
 
         Args:
-            node: The broker.
             request: An entity of `kio.schema`.
             response: The class of the response, of the same version.
             channel: As for `begin`.
@@ -279,7 +275,6 @@ class Connection:
         """Return a topic's metadata; they are requested the first time.
 
         Args:
-            name: The topic.
             refresh: Request them again.
 
         Raises:

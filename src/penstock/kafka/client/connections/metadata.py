@@ -38,10 +38,8 @@ class TopicLeaders(NamedTuple):
     """A topic.
 
     Attributes:
-        name: Its name.
         code: An error code, or 0.
         topic_id: Its id; zero if the cluster returns none.
-        leaders: By partition.
     """
 
     name: str

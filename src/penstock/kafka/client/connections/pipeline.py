@@ -211,8 +211,6 @@ class Pipeline:
         """Take a batch, and send it soon; wait while too many bytes are on their way.
 
         Args:
-            topic: The target.
-            partition: Its partition.
             batch: A batch. It is copied.
             source: Where it was read.
 

@@ -182,7 +182,6 @@ class TransactionCoordinator:
 
         Args:
             producer: From `new_producer`.
-            commit: Commit it.
 
         Raises:
             UnknownOutcomeError: It was to be committed, and there was no response in time.

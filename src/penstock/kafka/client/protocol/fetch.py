@@ -76,7 +76,6 @@ class Wanted(NamedTuple):
 
     Attributes:
         topic: The topic's name, or its id for version 13.
-        partition: The partition.
         offset: The first offset.
         leader_epoch: Of the leader that is known; -1 if unknown.
         max_bytes: How many bytes; more come if the first batch has more.

@@ -37,8 +37,6 @@ class BatchSource(NamedTuple):
     """Where a batch was read, for errors.
 
     Attributes:
-        topic: The topic.
-        partition: The partition.
         offset: The offset of the batch's first record.
     """
 

@@ -56,7 +56,6 @@ class RawRequest:
     """A request whose body is written.
 
     Attributes:
-        api_key: The API.
         version: The version of the body.
         flexible: Whether headers have tagged fields (KIP-482).
         body: The bytes after the header.

@@ -94,7 +94,6 @@ def read_fetched_batch(
     """Read and check a batch; return it with those of its records that belong to the range.
 
     Args:
-        fetched: The batch.
         max_decompressed_bytes: The maximum size of the decompressed records, of the complete batch.
         max_records: The maximum number of records, of the complete batch.
             Batches that were merged have been read within the limits of `select`.

@@ -29,7 +29,6 @@ class FetchSizes:
         Args:
             size: Its records in bytes.
             offsets: How many offsets it moved the position by.
-            selection: Its batches.
         """
         self._bytes += size
         self._offsets += offsets

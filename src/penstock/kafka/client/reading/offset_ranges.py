@@ -18,7 +18,6 @@ class WantedRange(NamedTuple):
 
     Attributes:
         topic: The topic's name.
-        partition: The partition.
         first: The first offset.
         end: The offset after the last.
         topic_id: The topic's id; zero if it is not known.
@@ -36,7 +35,6 @@ class LostOffsets(NamedTuple):
 
     Attributes:
         topic: The topic's name.
-        partition: The partition.
         first: The first offset.
         end: The offset after the last.
     """

@@ -70,7 +70,6 @@ class Decision(NamedTuple):
         run: The run that has claimed the job; empty for none.
         former: Runs that had claimed it before.
         batch: The last batch that was decided.
-        prepared: Its transactions.
     """
 
     run: str = ""
@@ -161,7 +160,6 @@ class Decisions:
 
         Args:
             run: The run that has claimed the job; or the first run.
-            batch: The batch.
             prepared: All transactions of the batch.
 
         Raises:

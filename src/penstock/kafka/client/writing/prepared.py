@@ -38,7 +38,6 @@ class Prepared(NamedTuple):
     """A transaction that is open, and whose records are all stored.
 
     Attributes:
-        transactional_id: Its transactional id.
         producer_id: Of the producer that began it.
         epoch: Of that producer.
     """

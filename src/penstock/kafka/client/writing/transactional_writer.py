@@ -64,7 +64,6 @@ class TransactionalWriter:
 
         Args:
             connection: The connection to the cluster.
-            task: The task.
             limits: The limits of sizes and times.
             claim: Of the run; None where the job has one run only.
             places: Where the position is written besides, in the same transaction, to last longer
@@ -108,8 +107,6 @@ class TransactionalWriter:
         """Write a batch; wait while too many bytes are on their way.
 
         Args:
-            topic: The target.
-            partition: Its partition.
             batch: A batch of magic 2, as it was read or rebuilt. It is copied.
             source: Where it was read, for errors.
 

@@ -36,7 +36,6 @@ def key_type(frame: bytes, position: int, version: int) -> int:
     Args:
         frame: The request, length included.
         position: Where its body begins.
-        version: Its version.
 
     Raises:
         WireError: It ends too early.

@@ -44,9 +44,7 @@ def request(
     """Return a request of version 7, length included.
 
     Args:
-        correlation_id: The correlation id.
         topics: The topics, each as `write_entity` writes it.
-        timeout: The timeout.
         validate_only: Whether nothing is created.
         client_id: The client id, or None.
     """
@@ -59,11 +57,7 @@ def request(
 
 
 class Results:
-    """The results in a response.
-
-    Attributes:
-        throttle_time: Its bytes.
-    """
+    """The results in a response."""
 
     def __init__(self, frame: bytes, kind: Any) -> None:
         """Read the part before the results.
@@ -108,9 +102,7 @@ def response(
     """Return a response, length included.
 
     Args:
-        correlation_id: The correlation id.
         kind: The type of the response, of any version.
-        throttle_time: Its bytes.
         results: The results, each as `write_entity` writes it.
     """
     tags = b"\x00" if kind.__flexible__ else b""

@@ -63,7 +63,6 @@ def read_requested(
     Args:
         frame: The request, length included.
         position: Where its body begins.
-        version: Its version.
         key_names: The names of the keys to look for.
 
     Yields:
@@ -158,7 +157,6 @@ def with_added(
 
     Args:
         frame: The response, length included.
-        version: Its version.
         added: Called for each topic that is described, in their order; returns how many configs
             are to be added, and their bytes.
 

@@ -48,7 +48,6 @@ def read_in_slices(
     """Read an entity.
 
     Args:
-        data: A frame.
         position: Where the entity begins in it.
         kind: The library's type.
         most_entries: So many entries all of its arrays may have.

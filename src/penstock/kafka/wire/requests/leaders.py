@@ -69,7 +69,6 @@ def request(correlation_id: int, *, partitions: Mapping[str, Mapping[int, int]])
     """Return a ListOffsets request, length included.
 
     Args:
-        correlation_id: The correlation id.
         partitions: The partitions by topic; their values are ignored.
     """
     topics = tuple(
@@ -138,7 +137,6 @@ def epochs_request(correlation_id: int, *, epochs: Mapping[str, Mapping[int, int
     A broker that does not lead in this epoch any more responds with an error (KIP-320).
 
     Args:
-        correlation_id: The correlation id.
         epochs: The leaders' epochs, by topic and partition.
     """
     topics = tuple(

@@ -121,7 +121,6 @@ class ProduceResponse:
 
         Args:
             topic: The topic, as in the request.
-            index: The partition.
             positions: The index in the client's batch of each record that was sent to the broker.
 
         Raises:
@@ -181,7 +180,6 @@ def write_response(
     """Return the response, merged from the broker's response and local responses, in slices.
 
     Args:
-        request: The request.
         local: The local responses, by indexes of topic and partition, as in `rewrite`.
         broker: The broker's response, or None if nothing was sent to it.
 

@@ -67,7 +67,6 @@ def request(correlation_id: int, *, partitions: Mapping[str, Mapping[int, int]])
     """Return a DescribeProducers request, length included.
 
     Args:
-        correlation_id: The correlation id.
         partitions: The producer ids, by topic and partition.
     """
     topics = tuple(

@@ -40,7 +40,6 @@ class TransactionState(NamedTuple):
     Attributes:
         code: Kafka's error code; the rest counts only without an error.
         state: The name of the state (TransactionState.java).
-        producer: Its producer.
         timeout_ms: Its transaction timeout.
     """
 

@@ -20,7 +20,6 @@ class References:
         """Look at nothing yet.
 
         Args:
-            root: The schema.
             documents: What it refers to, by name.
         """
         self._root = root
@@ -59,7 +58,6 @@ class References:
 
         Args:
             schema: The schema that may have a `$dynamicRef` or `$recursiveRef`.
-            document: Its document.
 
         Raises:
             InvalidSchemaError, LookupError, TypeError, ValueError: As in `target`.

@@ -92,10 +92,8 @@ class Field:
     """A field of a record, message or object.
 
     Attributes:
-        name: Its name.
         full_name: Its name in patterns of `metadata.tags` and in rules: `com.acme.User.ssn`,
             `$.address.zip`.
-        node: Its type.
         tags: Inline tags, and those of `metadata.tags`.
         rules: Checks of its value.
         descriptor: Protobuf's descriptor of it.

@@ -25,7 +25,6 @@ def compile_schema(
     """Compile a schema, with the packages of its type alone.
 
     Args:
-        source: The schema.
         unknown_fields: Whether Protobuf messages may have fields that the schema does not have.
         formats: Whether `format` of JSON Schemas is judged.
 

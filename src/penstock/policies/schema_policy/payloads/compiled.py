@@ -18,7 +18,6 @@ class SchemaSource(NamedTuple):
 
     Attributes:
         schema_type: `AVRO`, `PROTOBUF` or `JSON`.
-        text: The schema.
         references: The texts of all schemas that it refers to, and that those refer to, by the
             names that schemas use for them.
         message: For Protobuf without a registry: the full name of the message.
@@ -45,7 +44,6 @@ class CompiledSchema(Protocol):
         The reason has the fault and its place, but no content of the payload.
 
         Args:
-            payloads: The payloads.
             start: Where each of them starts: earlier bytes, a schema id, are not judged.
         """
         ...

@@ -65,7 +65,6 @@ def compile_json(source: SchemaSource, *, formats: bool = False) -> JsonPayloads
     """Compile a JSON Schema.
 
     Args:
-        source: The schema.
         formats: Whether `format` is judged.
 
     Raises:

@@ -88,7 +88,6 @@ def context(body: bytes, default: str) -> str:
     """Read the context of the subject out of the answer about a subject's version.
 
     Args:
-        body: The answer.
         default: The context where it does not say: older registries and others have none.
 
     Raises:

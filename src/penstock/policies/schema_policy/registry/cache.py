@@ -100,7 +100,6 @@ class _Kept(NamedTuple, Generic[_Found]):
     """A response that may change.
 
     Attributes:
-        value: The response.
         until: Until when it is used, in seconds of the clock.
         at: When the request was sent, as `KeptAnswers.now`.
     """
@@ -131,7 +130,7 @@ class Registry:
         client: Client,
         clock: Callable[[], float] = monotonic,
         *,
-        kept: KeptAnswers | None = None,
+        shared_answers: KeptAnswers | None = None,
         refresher: Refresher[Client] | None = None,
     ) -> None:
         """Send no request yet.
@@ -139,13 +138,13 @@ class Registry:
         Args:
             client: The registry's client.
             clock: Seconds.
-            kept: Responses that are shared with other processes; not shared by default.
+            shared_answers: Responses that are shared with other processes; not shared by default.
             refresher: Refreshes known responses, so that no batch has to wait for them; by default
                 the client does that.
         """
         self._client = client
         self._clock = clock
-        self._kept = kept or NothingKept()
+        self._kept = shared_answers or NothingKept()
         self._refresher = refresher
         self._patience = PATIENCE_S
         self._age = 0.0  # of the last response: seconds since its request

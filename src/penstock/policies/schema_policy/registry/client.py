@@ -174,7 +174,6 @@ class RegistryClient:
         """Look up what another schema refers to; a version that was deleted softly is found.
 
         Args:
-            subject: Its subject.
             version: Its number; -1 for the latest.
 
         Raises:

@@ -31,7 +31,6 @@ class QualifiedSubject(NamedTuple):
         """Read a subject as a registry writes it.
 
         Args:
-            text: The subject.
             context: The context that it is in where it names none.
         """
         if not text.startswith(":."):

@@ -48,7 +48,6 @@ class RegistryResponse(NamedTuple):
 
     Attributes:
         status: HTTP's status code.
-        body: All bytes of the body.
     """
 
     status: int

@@ -36,7 +36,6 @@ class KeptAnswer(NamedTuple, Generic[_Value]):
     """An answer of a registry, and its time.
 
     Attributes:
-        value: The answer.
         at: When the request was sent, in seconds since the epoch.
     """
 

@@ -20,6 +20,6 @@ def open_registry(settings: RegistrySettings) -> Registry:
     tokens = token_source(settings)
     return Registry(
         RegistryClient(settings, tokens=tokens),
-        kept=KeptAnswers(settings.urls, folder, caller=settings.caller),
+        shared_answers=KeptAnswers(settings.urls, folder, caller=settings.caller),
         refresher=Refresher(RegistryClient(settings, tokens=tokens)),
     )

@@ -51,7 +51,6 @@ def subject_of(
 
     Args:
         strategy: How it is named.
-        topic: The topic.
         record_name: The full name of the record's type: of an Avro record, enum or fixed, of a
             Protobuf message, or the title of a JSON Schema. None where it has none.
         is_key: Whether it is the schema of keys.

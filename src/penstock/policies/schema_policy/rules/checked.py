@@ -42,7 +42,6 @@ class Part(NamedTuple):
 
     Attributes:
         of: What it is a part of.
-        name: Its name.
         is_tested: Whether it is the argument of `has()`, not read.
     """
 

@@ -132,7 +132,6 @@ class Language:
         """Compile an expression.
 
         Args:
-            text: The expression.
             engine: The engine of `matches` in it.
             only_bool: Whether a string is never a valid result.
             may_be_text: Whether the result may be a string: the fault, empty if there is none.
@@ -251,7 +250,6 @@ class Evaluable(NamedTuple):
     """An expression of CEL.
 
     Attributes:
-        expression: The expression.
         tree: What it consists of.
         always_allowed: Values that weigh no more are never too much work.
     """
@@ -378,7 +376,6 @@ def _amended(text: str, errors: Sequence[str]) -> str:
     """Return an expression that calls functions of ours where its calls have no overload of CEL's.
 
     Args:
-        text: The expression.
         errors: Its faults, each with the line and the column.
     """
     lines = text.split("\n")

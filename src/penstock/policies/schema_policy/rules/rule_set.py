@@ -26,10 +26,8 @@ class RuleCondition(NamedTuple):
     """A condition that records are judged by.
 
     Attributes:
-        name: Its name.
         shown: What it demands, for the person who runs the producer: its doc, or its expression.
         guard: Only if this holds, the condition is evaluated; may be empty.
-        expression: The condition.
         by_field: Whether it is about each field of the tags (CEL_FIELD), not the message (CEL).
         tags: Those tags; none of them means every field of a primitive type.
         engine: What `matches` means in it; None where the rule does not say so.

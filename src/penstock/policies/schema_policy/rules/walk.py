@@ -92,8 +92,6 @@ class Walk:
 
         Args:
             node: What the value is declared to be.
-            value: The value.
-            path: The path to it.
             field: The field that it is in.
             outer: The record, message or object that the field is in.
         """

@@ -102,7 +102,6 @@ def work_of(tree: Tree, size: Size) -> float:
     """Return about how many nanoseconds an expression takes at most.
 
     Args:
-        tree: The expression.
         size: Of the values of all its variables.
     """
     return _Estimator(size).of(tree, {}).cost

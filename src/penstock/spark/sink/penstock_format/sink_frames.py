@@ -31,7 +31,6 @@ def record_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.Recor
     """Return rows as record batches of a bounded number of rows.
 
     Args:
-        rows: The rows.
         schema: Their columns: Kafka's; others are left out.
     """
     kinds = {

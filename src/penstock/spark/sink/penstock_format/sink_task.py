@@ -57,7 +57,6 @@ class AttemptResult(NamedTuple):
     """What an attempt did.
 
     Attributes:
-        attempt: The attempt.
         prepared: Its open transaction; None where it wrote nothing.
         was_decided: Whether the batch was decided before: nothing was read nor written.
         counts: Records by outcome.
@@ -76,10 +75,8 @@ class SinkTask:
     """Judges the rows of a task and writes them, in a transaction that is left open.
 
     Attributes:
-        access: The cluster.
         plan: The policies; None to judge nothing.
         accepted: The topic that is written to.
-        topic_id: Its id.
         rejected: The topic for dead letters; None to fail with the first refused record.
         codec: Kafka's number of the compression codec.
         transaction_timeout_s: After which time brokers abort a transaction without a decision.

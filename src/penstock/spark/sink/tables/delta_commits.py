@@ -22,7 +22,6 @@ class DeltaCommits:
         """Read the version of the table.
 
         Args:
-            spark: The session.
             table: The name of the table.
         """
         self._spark = spark

@@ -25,7 +25,6 @@ def full_name(spark: SparkSession, name: str) -> str:
     """Return a name that the names of Iceberg's metadata tables can follow.
 
     Args:
-        spark: The session.
         name: The table. With one part, it is in the current schema.
 
     Raises:

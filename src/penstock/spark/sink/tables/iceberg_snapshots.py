@@ -29,7 +29,6 @@ class Snapshot(NamedTuple):
         operation: `append`, `overwrite`, `replace` or `delete`.
         writer: The writer; None if another program committed it.
         number: The number of the micro-batch; None if there is none.
-        attempt: The attempt at it.
     """
 
     id: int
@@ -101,7 +100,6 @@ class Snapshots(NamedTuple):
         """Return two snapshots of one micro-batch, the later first; None if there are none.
 
         Args:
-            writer: The writer.
             end_ids: The ids of the snapshots to end at.
         """
         later: dict[int, Snapshot] = {}
@@ -114,21 +112,21 @@ class Snapshots(NamedTuple):
         return None
 
     def written_since(
-        self, end_ids: AbstractSet[int], *, before: int | None = None
+        self, end_ids: AbstractSet[int], *, start_id: int | None = None
     ) -> Iterator[Snapshot]:
         """Yield the snapshots that can have other records than the table had, newest first.
 
         Args:
             end_ids: The ids of the snapshots to end at.
-            before: The id of the snapshot after them; None for all.
+            start_id: The id of the snapshot after them; None for all.
         """
-        is_before = before is None
+        is_before = start_id is None
         for snapshot in self.newest_first:
             if snapshot.id in end_ids:
                 return
             if is_before and snapshot.operation in _WRITING:
                 yield snapshot
-            is_before = is_before or snapshot.id == before
+            is_before = is_before or snapshot.id == start_id
 
 
 def ancestors(current: int | None, snapshots: Iterable[Snapshot]) -> Snapshots:

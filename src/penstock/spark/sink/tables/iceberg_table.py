@@ -129,7 +129,7 @@ class IcebergTable:
         A job may have written records of later micro-batches, so it is returned each time. A
         program that names no writer, and mostly maintains the table, is returned once.
         """
-        new_snapshots = self._snapshots.written_since(self._seen, before=version)
+        new_snapshots = self._snapshots.written_since(self._seen, start_id=version)
         others = [snapshot for snapshot in new_snapshots if snapshot.writer != commit.writer]
         jobs = [snapshot for snapshot in others if snapshot.writer is not None]
         self._seen = self._snapshots.ids_until(version)

@@ -38,8 +38,6 @@ def problem(spark: SparkSession, name: str, error: Exception) -> str:
     """Return why Spark cannot read a table.
 
     Args:
-        spark: The session.
-        name: The table.
         error: What Spark raised.
     """
     text = _BY_PY4J.sub("", str(error).strip())
@@ -76,9 +74,7 @@ def wrong_columns(
     """Return a problem of a table's columns; None if there is none.
 
     Args:
-        name: The table.
         column_types: Types of its columns, by name. Additional columns are null, or generated.
-        using: Its format.
         parsed: Whether values are parsed, for a `value` that is not bytes.
     """
     types = {column.lower(): kind for column, kind in column_types.items()}

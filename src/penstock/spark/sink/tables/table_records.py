@@ -21,12 +21,7 @@ class TableRecords:
     """The records of a table."""
 
     def __init__(self, spark: SparkSession, name: str) -> None:
-        """Take the table; nothing is read.
-
-        Args:
-            spark: The session.
-            name: The table.
-        """
+        """Take the table; nothing is read."""
         self._spark = spark
         self._name = name
 
@@ -34,7 +29,6 @@ class TableRecords:
         """Return one of some records that the table has more often than they have.
 
         Args:
-            rows: The records.
             version: A version or snapshot of the table; None for the latest.
         """
         there = self._among(rows, version)
@@ -57,7 +51,6 @@ class TableRecords:
         """Return whether the table has any of some records.
 
         Args:
-            rows: The records.
             version: A version or snapshot of the table; None for the latest.
         """
         there = self._among(rows, version)

@@ -66,7 +66,6 @@ class WrittenTable(Protocol):
 
         Args:
             commit: The own last commit.
-            version: Its version.
         """
 
 
@@ -85,7 +84,6 @@ class _Target(NamedTuple):
         table: Appends to it.
         records: Compares its records.
         column: The column that its values are parsed for; None if it has their bytes.
-        using: Its format.
         parses: Whether values are parsed if the column's type is not bytes.
     """
 
@@ -106,7 +104,6 @@ class WrittenTables:
         """Check the tables; nothing is written.
 
         Args:
-            spark: The session.
             tables: Their names, by the name of the sink.
             letters: Sinks of dead letters, which have the bytes of values.
 
@@ -253,8 +250,6 @@ def _check_alone(
     """Check that no other job has written records that were just written.
 
     Args:
-        target: The table.
-        rows: The records.
         commit: The name of the commit.
         version: The version of the table with the records. An earlier process may have written
             them, and ended before this check.

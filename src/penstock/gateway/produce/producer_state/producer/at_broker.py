@@ -249,7 +249,6 @@ class AtBroker:
         the leader says so, as it cannot be sent again.
 
         Args:
-            batch: The batch.
             dropped: The positions of the records that interceptors dropped now.
             now: The time in seconds.
         """

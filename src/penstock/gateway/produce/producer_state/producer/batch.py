@@ -144,7 +144,6 @@ class Batch:
         broker_first: The first sequence number for the broker.
         dropped: The positions of the dropped records; empty once they are not needed any more.
         dropped_count: The number of dropped records.
-        state: The state.
         data: The bytes for the broker, except for the sequence numbers, while a retry is possible;
             None after a restart, or for lack of memory.
         connection: The number of the connection on which it is or was sent.

@@ -174,7 +174,6 @@ class EarlierBatches:
         it has to learn that there is a gap.
 
         Args:
-            batch: The batch.
             now: When the producer was last used, in seconds since the epoch.
         """
         earlier_batches = self._batches.before(batch)

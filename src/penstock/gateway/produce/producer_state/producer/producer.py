@@ -281,7 +281,6 @@ class Producer:
         take a success to include all batches before it.
 
         Args:
-            batch: The batch.
             now: The time in seconds.
         """
         is_kept = batch.state in {State.STORED, State.DROPPED, State.ACKNOWLEDGED}
@@ -350,7 +349,6 @@ class Producer:
         """Merge the decisions of another gateway about this producer in this epoch.
 
         Args:
-            theirs: The decisions.
             is_newer: Whether the other gateway knew all that was written here.
 
         Returns:

@@ -82,7 +82,6 @@ class RecordState:
         """Record that a record is being written here.
 
         Args:
-            revision: Its revision.
             now: The time in seconds since the epoch.
             is_read_back: Whether it is read where it was written.
         """
@@ -99,7 +98,6 @@ class RecordState:
         """Record that a record is read that was written here.
 
         Args:
-            head: Its head.
             position: The position after it.
         """
         self.unread = tuple(unread for unread in self.unread if unread > head.revision)

@@ -40,8 +40,6 @@ class ProducerKey(NamedTuple):
 
     Attributes:
         topic: The name of the topic.
-        partition: The partition.
-        producer_id: The producer id.
         principal: The principal of the client, if it is known: producer ids are easily guessed,
             and the broker's ACLs are not applied to dropped records.
     """
@@ -72,15 +70,19 @@ class ProducerKey(NamedTuple):
 
 
 def encode(
-    producer: Producer, writer: str, *, revision: int = 0, seen: int = 0, fences: bool = False
+    producer: Producer,
+    writer: str,
+    *,
+    revision: int = 0,
+    last_position: int = 0,
+    fences: bool = False,
 ) -> bytes:
     """Write a producer as a record's value.
 
     Args:
-        producer: The producer.
         writer: See `Head`.
         revision: See `Head`.
-        seen: See `Head`.
+        last_position: See `Head.seen`.
         fences: See `Head`.
     """
     batches = [batch for batch in producer.batches if batch.state is not State.REFUSED]
@@ -92,7 +94,7 @@ def encode(
         "writer": writer,
         "epoch": producer.epoch,
         "revision": revision,
-        "seen": seen,
+        "seen": last_position,
         "fence": True if fences else producer.record.fences.last,
         "first": [first.first, first.removed] if first is not None else None,
         "next": following,
@@ -162,7 +164,6 @@ def decode(
     """Read a record's value.
 
     Args:
-        record: The value.
         history: The known facts about earlier batches.
         write_time: When the record was written, in seconds since the epoch.
         release: See `Producer`.

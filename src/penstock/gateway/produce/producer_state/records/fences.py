@@ -91,7 +91,6 @@ class Fences:
         """Take the next record, which counts.
 
         Args:
-            head: Its head.
             position: The position after it.
         """
         fence = Fence(position, head.writer) if head.fences else head.fence
@@ -103,7 +102,6 @@ class Fences:
         """Take the next record, which does not count.
 
         Args:
-            head: Its head.
             position: The position after it.
         """
         _put(self._void, head.writer, position)

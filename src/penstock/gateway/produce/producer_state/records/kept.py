@@ -36,7 +36,6 @@ class KeptRecord(NamedTuple):
     """A record.
 
     Attributes:
-        value: Its value.
         used: When it was written, in seconds since the epoch.
         position: The position after it in the topic; `UNREAD` if it has not been read there.
         head: The part of it that can be read without decoding all of it.

@@ -24,8 +24,6 @@ class RecordReader:
         """Begin without a record.
 
         Args:
-            producers: The producers.
-            topics: Their topics.
             writer: Writes a producer's record again where a record that was read hides it.
         """
         self._known = producers

@@ -40,7 +40,6 @@ class RecordWriter:
 
         Args:
             keep: Writes a record; see `Producers`. None if no state is kept.
-            in_use: The producers that are in use.
             now: Returns the time in seconds since the epoch.
             is_shared: Whether the records are shared by all gateways, so that they are read back.
         """
@@ -75,8 +74,6 @@ class RecordWriter:
         """Write the state of a producer.
 
         Args:
-            key: The producer.
-            producer: Its state.
             callback: Called with None when it is written, and read back if records are shared; with
                 an error message if it is not written, or does not count.
             fences: Whether the record fences (see `fences`).
@@ -134,5 +131,5 @@ class RecordWriter:
         """Return the record of a producer's state."""
         revision = producer.record.revision
         return encoding.encode(
-            producer, self._name, revision=revision, seen=self.position, fences=fences
+            producer, self._name, revision=revision, last_position=self.position, fences=fences
         )

@@ -37,7 +37,6 @@ def parse(text: str, references: dict[str, str]) -> AvroType:
     """Return the type of a schema.
 
     Args:
-        text: The schema.
         references: The texts of all that it refers to, by name.
 
     Raises:

@@ -107,7 +107,6 @@ class MessageCheck:
         """Return why a message does not fit; None if it fits.
 
         Args:
-            data: The message.
             explanations: Those of its batch; if it may have no more, `refusal` is the reason.
         """
         refusal = self.refusal(data)

@@ -76,8 +76,6 @@ class Flaws:
         A step is a tag, a length, a value, a message or a required field.
 
         Args:
-            data: The message.
-            descriptor: Its type.
             allow_unknown_fields: Whether unknown fields are passed over.
         """
         walk, text = _MessageWalk(data, self, allow_unknown_fields=allow_unknown_fields), None
