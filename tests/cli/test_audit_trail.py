@@ -8,7 +8,7 @@ import pytest
 
 from penstock import cli
 from penstock.engine.verdict import RecordError, refused_records
-from penstock.gateway.observing.audit_trail.audit_file import AuditFile
+from penstock.gateway.observing.audit_trail.file import AuditFile
 from penstock.gateway.observing.audit_trail.trail import AuditTrail
 from penstock.gateway.refusal_log import Refused
 

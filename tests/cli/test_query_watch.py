@@ -13,7 +13,7 @@ from penstock.cli.process.background import in_background
 from penstock.kafka.cluster.errors import ClusterError
 from penstock.kafka.cluster.offset_requests import OffsetRefusal
 from penstock.kafka.cluster.ranges import Partition
-from penstock.spark.streams.stream_figures import StreamFigures, StreamOutcome
+from penstock.spark.streams.figures import StreamFigures, StreamOutcome
 
 FIRST, SECOND = Partition("t", 0), Partition("t", 1)
 NO_LEADER, NO_TOPIC = OffsetRefusal(5, "no leader"), OffsetRefusal(3, "unknown")

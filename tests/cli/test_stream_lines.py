@@ -9,8 +9,8 @@ from penstock.jobs.batches.counts import TaskCounts
 from penstock.jobs.report.counts import Reason
 from penstock.jobs.tasks.writing_task import WritingResult
 from penstock.kafka.cluster.ranges import Partition
-from penstock.spark.streams.stream_figures import StreamFigures
-from penstock.spark.streams.stream_offsets import MicroBatch
+from penstock.spark.streams.figures import StreamFigures
+from penstock.spark.streams.offsets import MicroBatch
 
 
 class Clock:

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from penstock.jobs.topics.topics import StoredTopics
+from penstock.jobs.topics.stored_topics import StoredTopics
 from penstock.kafka.cluster.connection_faults import fault_of
 from penstock.kafka.cluster.errors import NotDescribedError
 from penstock.kafka.cluster.offsets import Cluster

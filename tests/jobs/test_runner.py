@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import UnavailableError
 from penstock.jobs.runner import LocalRunner
-from penstock.jobs.tasks.tasks import Task
+from penstock.jobs.tasks.planning import Task
 from penstock.kafka.cluster.ranges import OffsetRange
 
 TASKS = [Task((OffsetRange("t", number, 0, 10 * (number + 1)),)) for number in range(3)]

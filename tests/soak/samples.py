@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from penstock.gateway.produce.dead_letters.letter_queue import CHANNELS
+from penstock.gateway.produce.dead_letters.outgoing import CHANNELS
 from tests.gateways import descriptors
 from tests.soak.slopes import Tolerance
 from tests.soak.stage import BROKERS, Stage

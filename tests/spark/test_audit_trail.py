@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.verdict import RecordError, refused, refused_records
-from penstock.gateway.observing.audit_trail.audit_file import AuditFile
+from penstock.gateway.observing.audit_trail.file import AuditFile
 from penstock.gateway.observing.audit_trail.trail import AuditTrail
 from penstock.gateway.refusal_log import Refused
 

@@ -8,7 +8,7 @@ import pyarrow.dataset
 import pytest
 
 from penstock.configuration import load_configuration
-from penstock.jobs.tasks.tasks import PackedTasks, Sizes, plan_tasks
+from penstock.jobs.tasks.planning import PackedTasks, Sizes, plan_tasks
 from penstock.jobs.topics.access import ClusterAccess
 from penstock.jobs.topics.sizes import measured
 from penstock.kafka.cluster.offsets import Cluster

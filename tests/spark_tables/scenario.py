@@ -19,8 +19,8 @@ from penstock import cli
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.sink.judged_batches import JudgedBatch
 from penstock.spark.sink.tables.delta_commits import DeltaCommits
-from penstock.spark.sink.tables.iceberg_table import IcebergTable
-from penstock.spark.sink.tables.table_problems import create_statement
+from penstock.spark.sink.tables.iceberg import IcebergTable
+from penstock.spark.sink.tables.problems import create_statement
 from penstock.spark.sink.tables.written_tables import WrittenTables
 from tests.java import QUICK
 from tests.limits import HANGS_S

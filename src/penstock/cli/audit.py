@@ -180,7 +180,7 @@ def _read_raw(
 def _read_files(options: argparse.Namespace, local_job: LocalJob, plans: _Plans) -> AuditCounts:
     from penstock.jobs.evaluation import evaluator_of  # noqa: PLC0415
     from penstock.jobs.files.file_audit import add_file_payloads, audit_files  # noqa: PLC0415
-    from penstock.jobs.files.files import read_listed  # noqa: PLC0415
+    from penstock.jobs.files.reading import read_listed  # noqa: PLC0415
 
     counter = local_job.runner.counter()
     with (

@@ -8,8 +8,8 @@ from penstock.cli.jobs.local_job import LocalJob
 from penstock.cli.jobs.spark_job import on_spark
 from penstock.jobs.contracts import measured_contracts
 from penstock.jobs.data_sets import DataSetSums, MeasuringTask, measure_files
-from penstock.jobs.files.files import read_listed
-from penstock.jobs.tasks.tasks import plan_tasks
+from penstock.jobs.files.reading import read_listed
+from penstock.jobs.tasks.planning import plan_tasks
 
 if TYPE_CHECKING:
     import argparse

@@ -39,14 +39,14 @@ from penstock.gateway.listening.endpoints import endpoints_of
 from penstock.gateway.listening.listener import ConnectionLimits
 from penstock.gateway.listening.tls import server_context
 from penstock.gateway.metrics_listener import MetricsListener
-from penstock.gateway.observing.audit_trail.audit_keys import check_audit_keys
+from penstock.gateway.observing.audit_trail.keys import check_audit_keys
 from penstock.gateway.observing.audit_trail.opening import open_audit_trail
 from penstock.gateway.observing.metrics.broker_checks import BrokerChecks
 from penstock.gateway.observing.metrics.counts import GatewayCounts
 from penstock.gateway.policy_loader import PolicyLoader
 from penstock.gateway.produce.bad_shares import BadShares
 from penstock.gateway.produce.cleanup_policies import CleanupPolicies
-from penstock.gateway.produce.dead_letters.letter_names import LetterNames
+from penstock.gateway.produce.dead_letters.names import LetterNames
 from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
 from penstock.gateway.produce.framework_losses import FrameworkLosses
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes

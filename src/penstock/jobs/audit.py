@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.jobs.plan import MAX_DECOMPRESSED_BYTES
 from penstock.jobs.report.counts import AuditCounts, Sample
 from penstock.jobs.tasks.audit_task import AuditResult, AuditTask, merged
+from penstock.jobs.tasks.planning import plan_tasks
 from penstock.jobs.tasks.retention import Coverage
-from penstock.jobs.tasks.tasks import plan_tasks
 from penstock.kafka.client.errors import ClientError, UnreadableBatchError
 from penstock.kafka.client.reading.batches import read_fetched_batch
 from penstock.kafka.client.reading.offset_ranges import WantedRange
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from penstock.jobs.plan import RecordPlan
     from penstock.jobs.runner import OffsetCounter, Runner
-    from penstock.jobs.tasks.tasks import Sizes
+    from penstock.jobs.tasks.planning import Sizes
     from penstock.jobs.topics.access import ClusterAccess
     from penstock.kafka.client.reading.reader import ReadingConnection
     from penstock.kafka.cluster.ranges import OffsetRange

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from penstock.jobs.evaluation import Evaluator
     from penstock.jobs.plan import RecordPlan
-    from penstock.jobs.rows.record_rows import RecordRow
-    from penstock.jobs.tasks.tasks import Task
+    from penstock.jobs.rows.records import RecordRow
+    from penstock.jobs.tasks.planning import Task
     from penstock.jobs.topics.access import ClusterAccess
     from penstock.policies.data_contract.data_set import DataSetRule, Totals
 

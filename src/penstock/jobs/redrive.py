@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from penstock.jobs.report.counts import Reason
     from penstock.jobs.runner import OffsetCounter, Runner
     from penstock.jobs.tasks.writing_task import WritingResult, WritingTask
-    from penstock.jobs.topics.topics import StoredTopics
+    from penstock.jobs.topics.stored_topics import StoredTopics
     from penstock.jobs.writing_job import ShowPhase
     from penstock.kafka.client.places import Places
     from penstock.kafka.cluster.offsets import Topic

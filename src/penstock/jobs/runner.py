@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from penstock.errors import UnavailableError
-from penstock.jobs.tasks.tasks import Limit, Task
+from penstock.jobs.tasks.planning import Limit, Task
 
 Work = Callable[[Task], Iterator[bytes | None]]
 """Does a task: yields results, and None now and then while it is at work."""

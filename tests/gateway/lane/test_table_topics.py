@@ -20,7 +20,7 @@ from penstock.gateway.lane.table import compiled
 from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.observing.metrics.cells import BOUNDS
 from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once, known_topics
-from penstock.gateway.produce.intercepted.intercepted_batches import InterceptedBatches
+from penstock.gateway.produce.intercepted.batches import InterceptedBatches
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Producers

@@ -19,8 +19,8 @@ from penstock.gateway.produce.producer_state.producer.producer import Producer
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records import encoding
 from penstock.gateway.produce.producer_state.records.fences import Fences
-from penstock.gateway.produce.producer_state.records.record_reader import RecordReader
-from penstock.gateway.produce.producer_state.records.record_writer import RecordWriter
+from penstock.gateway.produce.producer_state.records.reader import RecordReader
+from penstock.gateway.produce.producer_state.records.writer import RecordWriter
 from penstock.gateway.produce.producer_state.written_decisions import WrittenDecisions
 from tests.gateway.model import transaction_histories
 from tests.gateway.model.coordinator_model import confirmed

@@ -1,7 +1,7 @@
 """Gateways of a history: the real `Producers`, with a simulated environment.
 
 Connections, workers and answers are played as `session` and
-`gateway.produce.intercepted.intercepted_batches` play them.
+`gateway.produce.intercepted.batches` play them.
 """
 
 import random

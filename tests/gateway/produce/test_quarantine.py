@@ -15,7 +15,7 @@ from penstock.engine.verdict import (
     replaced,
 )
 from penstock.gateway.produce.bad_shares import BAD_MIN
-from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
+from penstock.gateway.produce.dead_letters.failures import LettersRefused
 from penstock.kafka.records.batch import read_batch
 from tests.gateway.produce.quarantining import (
     BAD,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from penstock.engine.verdict import RecordError, refused, refused_records
-from penstock.gateway.observing.audit_trail.audit_record import audit_record
+from penstock.gateway.observing.audit_trail.record import audit_record
 from penstock.gateway.refusal_log import Refused
 from penstock.jobs.audit_trail import counts as counted
 from penstock.jobs.audit_trail.counts import BY, Count, TrailCounts, as_document

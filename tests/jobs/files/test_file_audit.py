@@ -4,7 +4,7 @@ from penstock.engine.chain import RecordVerdicts
 from penstock.engine.path_counts import PathCount
 from penstock.engine.verdict import refused
 from penstock.jobs.files.file_audit import add_file_payloads, audit_files
-from penstock.jobs.rows.record_rows import RecordRow
+from penstock.jobs.rows.records import RecordRow
 from penstock.policy import Header
 
 BAD = refused(87, "bad", "p.NoBad")

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.jobs.rows.far_times import MS_MAX, in_row, is_far, read_far_time, with_far_time
-from penstock.jobs.rows.record_rows import RecordRow
+from penstock.jobs.rows.records import RecordRow
 from penstock.policy import Header
 
 OWN = (Header("a", None), Header("__penstock.timestamp", b"7"))

@@ -5,7 +5,7 @@ import tempfile
 import pytest
 
 from penstock.jobs.rows.ordered_rows import in_order
-from penstock.jobs.rows.record_rows import RecordRow
+from penstock.jobs.rows.records import RecordRow
 from penstock.policy import Header
 
 

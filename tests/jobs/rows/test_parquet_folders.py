@@ -9,13 +9,13 @@ import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
-from penstock.jobs.files.files import check_listed, read_files, read_listed
+from penstock.jobs.files.reading import check_listed, read_files, read_listed
 from penstock.jobs.rows import parquet_folders
 from penstock.jobs.rows.count_proof import CountProof
 from penstock.jobs.rows.letter_folder import LetterFolder
 from penstock.jobs.rows.parquet_folders import ParquetFolder
-from penstock.jobs.rows.record_rows import RecordRow
-from penstock.jobs.rows.row_sinks import RowSinks
+from penstock.jobs.rows.records import RecordRow
+from penstock.jobs.rows.sinks import RowSinks
 from penstock.policy import Header
 
 ROWS = [

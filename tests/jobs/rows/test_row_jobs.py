@@ -11,7 +11,7 @@ from penstock.engine.verdict import dropped, refused
 from penstock.jobs.batches.letter_topics import LetterTopics
 from penstock.jobs.rows import judged_rows
 from penstock.jobs.rows.judged_rows import runs
-from penstock.jobs.rows.record_rows import RecordRow
+from penstock.jobs.rows.records import RecordRow
 from penstock.jobs.rows.row_jobs import (
     find_letters,
     redact_rows,

@@ -11,8 +11,8 @@ from penstock.jobs.evaluation import Evaluator
 from penstock.jobs.report.bounded_counter import BoundedCounter
 from penstock.jobs.tasks import audit_task
 from penstock.jobs.tasks.audit_task import AuditResult, RangeCounting, merged
+from penstock.jobs.tasks.planning import Task
 from penstock.jobs.tasks.retention import RangeResult
-from penstock.jobs.tasks.tasks import Task
 from penstock.kafka.client.reading.offset_ranges import LostOffsets, WantedRange
 from penstock.kafka.cluster.ranges import OffsetRange
 from penstock.kafka.records.batch import MAX_RECORDS

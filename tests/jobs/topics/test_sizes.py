@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from penstock.jobs.tasks.tasks import Sizes
+from penstock.jobs.tasks.planning import Sizes
 from penstock.jobs.topics.sizes import measured
 from penstock.kafka.client.connections.connection import Connection
 from penstock.kafka.cluster.offsets import Cluster

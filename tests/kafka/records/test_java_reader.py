@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.gateway.produce.dead_letters.letter_batches import join_letters
+from penstock.gateway.produce.dead_letters.batches import join_letters
 from penstock.kafka.records.batch import read_batch
 from penstock.kafka.records.encoder import rebuild, rebuild_with_headers
 from penstock.kafka.records.errors import UnreadableRecords

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from penstock.jobs.tasks.tasks import Task
+from penstock.jobs.tasks.planning import Task
 from penstock.kafka.cluster.ranges import OffsetRange
 from penstock.spark.execution.failures import reason_of
 from penstock.spark.execution.task_runner import run_tasks

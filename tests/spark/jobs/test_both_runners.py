@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.jobs.files.files import read_files
+from penstock.jobs.files.reading import read_files
 from tests.integration.reading import read_topic
 from tests.spark.conftest import NO_BAD
 

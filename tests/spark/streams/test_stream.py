@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from penstock.jobs.batches.counts import TaskCounts
-from penstock.jobs.tasks.tasks import Limit
+from penstock.jobs.tasks.planning import Limit
 from penstock.jobs.tasks.writing_task import Unfinished, WritingResult
 from penstock.kafka.client.errors import BrokerUnreachableError, DeniedError, TruncatedError
 from penstock.kafka.client.positions import Position

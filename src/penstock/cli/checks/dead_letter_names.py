@@ -14,7 +14,7 @@ from penstock.engine.admin_policies import AdminContext, TopicCreation
 from penstock.engine.plans.plan import NO_SETTINGS
 from penstock.engine.verdict import Outcome
 from penstock.gateway.admin.topic_policies import TopicPolicies
-from penstock.gateway.produce.dead_letters.letter_rules import configs_of_letters, name_obstacle
+from penstock.gateway.produce.dead_letters.rules import configs_of_letters, name_obstacle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

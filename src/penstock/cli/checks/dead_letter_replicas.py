@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.configuration.globs import is_glob
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
 from penstock.engine.plans.plan import NO_SETTINGS, KeyOrigin
-from penstock.jobs.topics.topics import names_of
+from penstock.jobs.topics.stored_topics import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

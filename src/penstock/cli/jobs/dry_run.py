@@ -10,7 +10,7 @@ from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.listening.client_listeners import check_free
 from penstock.gateway.listening.endpoints import endpoints_of
-from penstock.gateway.observing.audit_trail.audit_keys import check_audit_keys
+from penstock.gateway.observing.audit_trail.keys import check_audit_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

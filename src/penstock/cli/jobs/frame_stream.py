@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.kafka.cluster.offsets import Cluster, Topic
     from penstock.kafka.cluster.ranges import Partition
     from penstock.spark.sink.stream_checkpoints import PlannedBatch
-    from penstock.spark.streams.stream_figures import StreamFigures
+    from penstock.spark.streams.figures import StreamFigures
 
 _STARTS_MAX: Final = 4
 """As often as Spark tries a task on a cluster."""
@@ -41,7 +41,7 @@ def run_frame_stream(options: argparse.Namespace, spark_job: SparkJob) -> int:
     Args:
         options: Of the command.
     """
-    from penstock.spark.streams.stream_figures import StreamFigures  # noqa: PLC0415
+    from penstock.spark.streams.figures import StreamFigures  # noqa: PLC0415
 
     stopping, figures = threading.Event(), StreamFigures()
     with EndRequest() as ending, publishing(options, figures) as publish:
@@ -84,7 +84,7 @@ def _prepared(
     from penstock.spark.jobs.split import ACCEPTED, REJECTED, split_stream  # noqa: PLC0415
     from penstock.spark.sink.stream_checkpoints import is_interrupted  # noqa: PLC0415
     from penstock.spark.source.range_frames import read_stream  # noqa: PLC0415
-    from penstock.spark.source.source_stream import BOUNDS_BATCHES  # noqa: PLC0415
+    from penstock.spark.source.stream import BOUNDS_BATCHES  # noqa: PLC0415
 
     topics = spark_job.sources((options.accepted, options.rejected))
     plan = spark_job.plan(topics)

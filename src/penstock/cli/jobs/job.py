@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.jobs.locations import RecordLocation
     from penstock.jobs.plan import RecordPlan
     from penstock.jobs.runner import OffsetCounter, Runner
-    from penstock.jobs.topics.topics import StoredTopics
+    from penstock.jobs.topics.stored_topics import StoredTopics
     from penstock.kafka.cluster.offsets import Cluster, Topic
     from penstock.kafka.cluster.ranges import OffsetRange
 
@@ -90,7 +90,7 @@ class CommandJob(ABC):
     @cached_property
     def there(self) -> StoredTopics:
         """The cluster's topics."""
-        from penstock.jobs.topics.topics import StoredTopics  # noqa: PLC0415
+        from penstock.jobs.topics.stored_topics import StoredTopics  # noqa: PLC0415
 
         return StoredTopics(self.properties, self.file, self._places_topic)
 
@@ -103,7 +103,7 @@ class CommandJob(ABC):
 
         Each topic has its own policies; a warning names those that have none.
         """
-        from penstock.jobs.topics.topics import names_of  # noqa: PLC0415
+        from penstock.jobs.topics.stored_topics import names_of  # noqa: PLC0415
 
         plan = self.plan_without_topics(file)
         if topics:
@@ -204,7 +204,7 @@ def warn_of_base64(files: ListedFiles) -> None:
     Raises:
         ConfigurationError: One of the first lines is not a record.
     """
-    from penstock.jobs.files.files import are_listed_base64  # noqa: PLC0415
+    from penstock.jobs.files.reading import are_listed_base64  # noqa: PLC0415
 
     if are_listed_base64(files):
         warn(

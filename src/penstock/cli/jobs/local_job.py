@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.cli.jobs.local_rows import LocalRows
     from penstock.jobs.files.listing import ListedFiles
     from penstock.jobs.runner import Merge, OffsetCounter, Runner, Work
-    from penstock.jobs.tasks.tasks import Task
+    from penstock.jobs.tasks.planning import Task
 
 
 class _CommandRunner(LocalRunner):

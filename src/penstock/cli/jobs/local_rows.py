@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from penstock.jobs.plan import RecordPlan
     from penstock.jobs.rows.count_proof import CountProof
     from penstock.jobs.rows.letter_folder import LetterFolder
-    from penstock.jobs.rows.record_rows import RecordRow
-    from penstock.jobs.rows.row_sinks import RowSinks
+    from penstock.jobs.rows.records import RecordRow
+    from penstock.jobs.rows.sinks import RowSinks
 
 
 _ALLOCATED: Final = 200_000
@@ -150,7 +150,7 @@ class LocalRows:
         Raises:
             ConfigurationError: A location needs Spark, or a topic does not exist.
         """
-        from penstock.jobs.rows.row_sinks import RowSinks  # noqa: PLC0415
+        from penstock.jobs.rows.sinks import RowSinks  # noqa: PLC0415
 
         for location in locations.values():
             if location.is_table:
@@ -225,7 +225,7 @@ class LocalRows:
 
     def _of_files(self, files: ListedFiles) -> tuple[Iterator[RecordRow], int]:
         """Return the records of files, and how many there are."""
-        from penstock.jobs.files.files import (  # noqa: PLC0415
+        from penstock.jobs.files.reading import (  # noqa: PLC0415
             are_in_order,
             check_listed,
             read_listed,

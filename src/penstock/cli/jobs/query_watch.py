@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from penstock.kafka.cluster.offset_requests import Answers
     from penstock.kafka.cluster.ranges import Partition
-    from penstock.spark.streams.stream_figures import StreamFigures
+    from penstock.spark.streams.figures import StreamFigures
 
 _NEVER: Final = float("-inf")
 _NO_TOPIC: Final = 3
@@ -191,7 +191,7 @@ def _progress(query: StreamingQuery) -> tuple[int, Mapping[Partition, int]]:
     progress = query.lastProgress
     if progress is None:
         return -1, {}
-    from penstock.spark.source.source_stream import from_json  # noqa: PLC0415 - PySpark 4.0
+    from penstock.spark.source.stream import from_json  # noqa: PLC0415 - PySpark 4.0
 
     # Not the fields: before PySpark 4.2, those of offsets are no JSON.
     document = json.loads(progress.json)

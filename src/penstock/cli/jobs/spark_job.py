@@ -188,12 +188,12 @@ class SparkJob(CommandJob):
                 f"--input {source}: with --remote, name topics or a table; files need a session "
                 "that this command starts (--master)"
             )
-        from penstock.jobs.files.files import check_listed  # noqa: PLC0415
         from penstock.jobs.files.listing import (  # noqa: PLC0415
             ListedFiles,
             find_files,
             is_compressed,
         )
+        from penstock.jobs.files.reading import check_listed  # noqa: PLC0415
 
         if not (paths := find_files(source)):
             return

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from penstock.configuration.values import Address
     from penstock.jobs.locations import RecordLocation
     from penstock.jobs.plan import RecordPlan
-    from penstock.jobs.tasks.tasks import Sizes
+    from penstock.jobs.tasks.planning import Sizes
     from penstock.jobs.writing_job import WritingJob
     from penstock.kafka.cluster.offsets import Topic
+    from penstock.spark.streams.figures import StreamFigures
     from penstock.spark.streams.stream import StreamSettings
-    from penstock.spark.streams.stream_figures import StreamFigures
-    from penstock.spark.streams.stream_work import StreamWork
+    from penstock.spark.streams.work import StreamWork
 
 BATCH_RECORDS: Final = 1_000_000
 _EVERY_S: Final = 1.0
@@ -151,7 +151,7 @@ def run_stream(
         options: Of the command.
         targets: By the names of `penstock.jobs.tasks.writing_task`.
     """
-    from penstock.spark.streams.stream_figures import StreamFigures  # noqa: PLC0415
+    from penstock.spark.streams.figures import StreamFigures  # noqa: PLC0415
 
     figures = StreamFigures()
     with contextlib.ExitStack() as stack:
@@ -170,10 +170,10 @@ def _run(
     ending: EndRequest,
     lines: StreamLines,
 ) -> None:
-    from penstock.jobs.topics.topics import with_parked  # noqa: PLC0415
+    from penstock.jobs.topics.stored_topics import with_parked  # noqa: PLC0415
     from penstock.jobs.writing_job import id_of, known_job  # noqa: PLC0415
+    from penstock.spark.streams.source import StreamSource  # noqa: PLC0415
     from penstock.spark.streams.stream import Stream  # noqa: PLC0415
-    from penstock.spark.streams.stream_source import StreamSource  # noqa: PLC0415
 
     topics, there = spark_job.sources(tuple(targets.values())), spark_job.there
     requested = writing_job(options, targets)
@@ -219,11 +219,11 @@ def _work(
     job: str,
 ) -> tuple[StreamWork, StreamSettings]:
     from penstock.jobs.positions import Known  # noqa: PLC0415
-    from penstock.jobs.tasks.tasks import Limit, Sizes  # noqa: PLC0415
+    from penstock.jobs.tasks.planning import Limit, Sizes  # noqa: PLC0415
     from penstock.jobs.writing_job import writing_task  # noqa: PLC0415
     from penstock.kafka.cluster.errors import ClusterError  # noqa: PLC0415
     from penstock.spark.streams.stream import StreamSettings  # noqa: PLC0415
-    from penstock.spark.streams.stream_work import StreamWork  # noqa: PLC0415
+    from penstock.spark.streams.work import StreamWork  # noqa: PLC0415
 
     plan = spark_job.plan(topics)
     task = writing_task(spark_job.there, requested, topics, (), plan, job, Known({}, {}))
@@ -278,7 +278,7 @@ def publishing(options: argparse.Namespace, figures: StreamFigures) -> Iterator[
     if not any(_metrics_options(options)):
         yield lambda: None
         return
-    from penstock.spark.streams.stream_metrics import (  # noqa: PLC0415
+    from penstock.spark.streams.metrics import (  # noqa: PLC0415
         registry_of,
         serve_metrics,
         write_metrics,

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from penstock.jobs.tasks.writing_task import WritingResult
     from penstock.kafka.cluster.ranges import Partition
     from penstock.progress import Progress
-    from penstock.spark.streams.stream_figures import StreamFigures
-    from penstock.spark.streams.stream_offsets import MicroBatch
+    from penstock.spark.streams.figures import StreamFigures
+    from penstock.spark.streams.offsets import MicroBatch
 
 SAME_EVERY_S: Final = 60.0
 """How often the same warning is repeated."""

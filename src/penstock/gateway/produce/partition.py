@@ -2,7 +2,7 @@
 
 The state of a partition's batch is only here: its producer, its verdict, its
 replacement, its response. `verdicts` applies a verdict, and
-`intercepted.intercepted_batches` decides what is sent.
+`intercepted.batches` decides what is sent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict, Replacement
-    from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
+    from penstock.gateway.produce.dead_letters.failures import LettersRefused
     from penstock.gateway.produce.producer_state.arrivals import Arrival
     from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.kafka.records.header import BatchProducer

@@ -3,7 +3,7 @@
 Behaviour: each partition with a policy is judged separately. If every partition is accepted, the
 request is forwarded unchanged. Otherwise the refused partitions are removed from it, and their
 responses are merged into the broker's response in the order of the request. A batch that an
-interceptor changed is sent instead of the original (`intercepted_batches`). Policies that only
+interceptor changed is sent instead of the original (`intercepted.batches`). Policies that only
 observe (`penstock.mode`) judge separately; in quarantine bad records are left out of their batch as
 if interceptors had dropped them, and dead letters are stored before the rest is sent. Topic ids
 (version 13, and KIP-940's metadata) are resolved by a Metadata request over the client's
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.engine.verdict import Outcome
 from penstock.gateway.context.exchange import ExchangeState, Held
-from penstock.gateway.produce.intercepted.intercepted_batches import InterceptedBatches
+from penstock.gateway.produce.intercepted.batches import InterceptedBatches
 from penstock.gateway.produce.last_sequences import fetch_last_sequences
 from penstock.gateway.produce.request import SLICE, ReceivedRequest
 from penstock.gateway.produce.send_order import SendOrder, producer_ids

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.gateway.produce.intercepted.intercepted_batches import InterceptedBatches
+    from penstock.gateway.produce.intercepted.batches import InterceptedBatches
     from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
     from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.gateway.produce.request import ReceivedRequest

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import Diverted, PolicyVerdict
-    from penstock.gateway.produce.intercepted.intercepted_batches import InterceptedBatches
+    from penstock.gateway.produce.intercepted.batches import InterceptedBatches
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
     from penstock.gateway.produce.rights_lookup import Codes

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.jobs.evaluation import Evaluator
     from penstock.jobs.report.counts import AuditCounts
-    from penstock.jobs.rows.record_rows import RecordRow
+    from penstock.jobs.rows.records import RecordRow
     from penstock.policy import Header
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.jobs.files.record_times import timestamp_ms
-from penstock.jobs.rows.record_rows import COLUMNS, RecordRow
+from penstock.jobs.rows.records import COLUMNS, RecordRow
 from penstock.policy import Header
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from penstock.policy import Header
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.jobs.rows.record_rows import RecordRow
+    from penstock.jobs.rows.records import RecordRow
 
 MS_MAX: Final = (2**63 - 1) // 1000
 """The largest timestamp of Arrow and Spark, which have microseconds."""

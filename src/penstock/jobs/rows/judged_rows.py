@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.verdict import PolicyVerdict
     from penstock.jobs.evaluation import Evaluator
-    from penstock.jobs.rows.record_rows import RecordRow
+    from penstock.jobs.rows.records import RecordRow
 
 _ROWS_MAX: Final = 10_000
 _BYTES_MAX: Final = 32 * 2**20

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
-from penstock.jobs.files.files import count_records
 from penstock.jobs.files.listing import ListedFiles, distinct, list_folder, unreadable
+from penstock.jobs.files.reading import count_records
 from penstock.jobs.rows.parquet_folders import HIDDEN, WrittenFile, sync
 
 if TYPE_CHECKING:

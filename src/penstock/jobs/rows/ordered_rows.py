@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from penstock.jobs.rows.record_rows import RecordRow
+from penstock.jobs.rows.records import RecordRow
 from penstock.policy import Header
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from penstock.jobs.rows.record_rows import RecordRow
+    from penstock.jobs.rows.records import RecordRow
 
 _URL: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 HIDDEN: Final = ".penstock-"

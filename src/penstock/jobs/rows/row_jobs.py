@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.jobs.batches.letter_topics import LetterTopics
     from penstock.jobs.evaluation import Evaluator
     from penstock.jobs.rows.judged_rows import JudgedRow
-    from penstock.jobs.rows.record_rows import RecordRow
+    from penstock.jobs.rows.records import RecordRow
 
     OutgoingRow = tuple[str, RecordRow]
     """A sink's name, and the record to write."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from penstock.jobs.files.files import count_records
+from penstock.jobs.files.reading import count_records
 from penstock.jobs.rows.parquet_folders import TargetFolder, sync
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.jobs.batches.gathered_records import GatheredRecord, GatheredRecords, partition_for
 from penstock.jobs.batches.task import TaskLimits, read_batch
-from penstock.jobs.rows.record_rows import RecordRow
+from penstock.jobs.rows.records import RecordRow
 from penstock.jobs.tasks.retention import RecordsLostError
 from penstock.kafka.client.protocol.produced_batches import BatchSource
 from penstock.kafka.client.reading.offset_ranges import WantedRange

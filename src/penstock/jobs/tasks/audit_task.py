@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.jobs.batches.task import Read
     from penstock.jobs.evaluation import Evaluator
     from penstock.jobs.plan import RecordPlan
-    from penstock.jobs.tasks.tasks import Task
+    from penstock.jobs.tasks.planning import Task
     from penstock.jobs.topics.access import ClusterAccess
     from penstock.kafka.client.reading.batches import FetchedBatch
     from penstock.kafka.client.reading.offset_ranges import WantedRange

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.jobs.batches.letter_topics import FoundLetters, LetterCounter, LetterTopics
 from penstock.jobs.batches.task import ignore, read_batch
-from penstock.jobs.tasks.tasks import plan_tasks
+from penstock.jobs.tasks.planning import plan_tasks
 from penstock.kafka.client.reading.reader import RangeReader
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.jobs.batches.task import TaskLimits
     from penstock.jobs.runner import OffsetCounter, Runner
-    from penstock.jobs.tasks.tasks import Task
+    from penstock.jobs.tasks.planning import Task
     from penstock.jobs.topics.access import ClusterAccess
     from penstock.kafka.cluster.ranges import OffsetRange
     from penstock.kafka.records.stored_batch import StoredBatch

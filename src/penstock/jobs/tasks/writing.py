@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.jobs.batches.counts import TaskCounts
-from penstock.jobs.tasks.tasks import Task, plan_tasks
+from penstock.jobs.tasks.planning import Task, plan_tasks
 from penstock.jobs.tasks.writing_task import CountingTask, WritingResult, WritingTask, merged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.jobs.runner import OffsetCounter, Runner
-    from penstock.jobs.tasks.tasks import Sizes
+    from penstock.jobs.tasks.planning import Sizes
     from penstock.kafka.cluster.ranges import OffsetRange
 
 

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from penstock.jobs.batches.targets import OutgoingBatch, Target
     from penstock.jobs.batches.task import BatchJob, TaskResult
     from penstock.jobs.plan import RecordPlan
-    from penstock.jobs.tasks.tasks import Task
+    from penstock.jobs.tasks.planning import Task
     from penstock.jobs.topics.access import ClusterAccess
     from penstock.kafka.client.connections.connection import Connection
     from penstock.kafka.client.positions import Claim

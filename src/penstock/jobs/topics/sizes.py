@@ -14,7 +14,7 @@ from kio.schema.describe_log_dirs.v2.response import DescribeLogDirsResponse
 from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
-from penstock.jobs.tasks.tasks import Sizes
+from penstock.jobs.tasks.planning import Sizes
 from penstock.kafka.client.errors import ClientError
 from penstock.kafka.cluster.ranges import Partition
 from penstock.kafka.wire.errors import WireError

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.jobs.evaluation import task_ended
 from penstock.jobs.runner import LocalCounter
-from penstock.jobs.tasks.tasks import PackedTasks
+from penstock.jobs.tasks.planning import PackedTasks
 from penstock.spark.execution.task_slots import is_remote, task_slots
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.jobs.runner import Merge, OffsetCounter, Work
-    from penstock.jobs.tasks.tasks import Limit, Task
+    from penstock.jobs.tasks.planning import Limit, Task
 
 _SCHEMA: Final = "result binary, sign_of_life binary"
 _IDLE_TIMEOUT: Final = "spark.sql.execution.pyspark.udf.idleTimeoutSeconds"

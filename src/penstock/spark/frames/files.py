@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
-from penstock.jobs.files.files import are_listed_base64, check_listed
 from penstock.jobs.files.listing import INPUT, ListedFiles, find_files, is_compressed
+from penstock.jobs.files.reading import are_listed_base64, check_listed
 from penstock.spark.frames.hadoop_files import find_hadoop_files, local_path
 from penstock.spark.frames.json_files import count_lines, read_json
 from penstock.spark.frames.kafka_columns import COLUMNS, SCHEMA

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.jobs.plan import RecordPlan
-    from penstock.jobs.tasks.tasks import Task
+    from penstock.jobs.tasks.planning import Task
     from penstock.jobs.topics.access import ClusterAccess
     from penstock.policies.data_contract.data_set import Totals
 

@@ -17,10 +17,10 @@ from penstock.jobs.contracts import measured_contracts
 from penstock.jobs.redrive import outcomes_of, prepare_redrive
 from penstock.jobs.report.summary import summarize
 from penstock.jobs.subject import subject_of
-from penstock.jobs.tasks.tasks import plan_tasks
+from penstock.jobs.tasks.planning import plan_tasks
 from penstock.jobs.tasks.writing_task import ACCEPTED, REJECTED
+from penstock.jobs.topics.stored_topics import StoredTopics
 from penstock.jobs.topics.topic_settings import own_settings
-from penstock.jobs.topics.topics import StoredTopics
 from penstock.jobs.writing_job import WritingJob, write_topics
 from penstock.kafka.client.positions import check_job
 from penstock.kafka.cluster.topic_names import parse

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
-from penstock.jobs.files.files import count_records
+from penstock.jobs.files.reading import count_records
 from penstock.spark.frames.hadoop_files import files_below, hadoop_path, local_path
 from penstock.spark.frames.kafka_columns import COLUMNS, SCHEMA
 from penstock.spark.frames.record_order import RecordOrder

@@ -42,7 +42,7 @@ def planned_batch(spark: SparkSession, checkpoint: str) -> PlannedBatch | None:
     last = _last_planned(spark, checkpoint)
     if last is None:
         return None
-    from penstock.spark.source.source_stream import from_json  # noqa: PLC0415 - PySpark 4.0
+    from penstock.spark.source.stream import from_json  # noqa: PLC0415 - PySpark 4.0
 
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Spark's own way to Hadoop
     path, files = hadoop_path(spark, f"{_offsets(checkpoint)}/{last}")

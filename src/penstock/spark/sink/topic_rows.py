@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.kafka.client.writing.idempotent_pipeline import idempotent_pipeline
 from penstock.kafka.client.writing.limits import WriterLimits
-from penstock.spark.sink.sink_rows import OutgoingRows
+from penstock.spark.sink.rows import OutgoingRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -17,18 +17,18 @@ from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
 from penstock.kafka.cluster.ranges import OffsetRange
 from penstock.spark.execution.worker_errors import in_one_line
-from penstock.spark.source.source_bounds import (
+from penstock.spark.source.bounds import (
     EARLIEST,
     LATEST,
     check_batch,
     check_order,
     find_offsets,
 )
-from penstock.spark.source.source_options import SourceOptions
-from penstock.spark.source.source_reading import SourceReading
-from penstock.spark.source.source_rows import TYPES, VERDICT, check_types
-from penstock.spark.source.source_stream import StreamReader, UnusableReader
-from penstock.spark.source.source_tasks import SourceTask, source_tasks
+from penstock.spark.source.options import SourceOptions
+from penstock.spark.source.reading import SourceReading
+from penstock.spark.source.rows import TYPES, VERDICT, check_types
+from penstock.spark.source.stream import StreamReader, UnusableReader
+from penstock.spark.source.tasks import SourceTask, source_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from penstock.kafka.cluster.offsets import Topic
     from penstock.spark.sink.penstock_format.data_sink import BatchSink, StreamSink
-    from penstock.spark.source.source_access import ClusterSource
+    from penstock.spark.source.access import ClusterSource
 
 _HEADERS: Final = "headers"
 
@@ -190,7 +190,7 @@ def register(spark: SparkSession) -> None:
 def _source(options: Mapping[str, str]) -> ClusterSource:
     _send_no_profile()
     # Imported here: executors do without the client and the model of the configuration.
-    from penstock.spark.source.source_access import ClusterSource  # noqa: PLC0415
+    from penstock.spark.source.access import ClusterSource  # noqa: PLC0415
 
     return ClusterSource(SourceOptions.read(options))
 

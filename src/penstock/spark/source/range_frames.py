@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from penstock.configuration import ConfigurationError
 from penstock.jobs.plan import MAX_DECOMPRESSED_BYTES
-from penstock.jobs.tasks.tasks import PackedTasks, plan_tasks
+from penstock.jobs.tasks.planning import PackedTasks, plan_tasks
 from penstock.spark.execution.task_slots import task_slots
 from penstock.spark.frames.kafka_columns import COLUMNS, SCHEMA
-from penstock.spark.source.source_reading import SourceReading
+from penstock.spark.source.reading import SourceReading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.jobs.runner import OffsetCounter
-    from penstock.jobs.tasks.tasks import Sizes
+    from penstock.jobs.tasks.planning import Sizes
     from penstock.jobs.topics.access import ClusterAccess
     from penstock.kafka.cluster.ranges import OffsetRange
 
@@ -90,7 +90,7 @@ def read_stream(
         from penstock.spark.source.data_source import register  # noqa: PLC0415
     except ModuleNotFoundError:
         raise ConfigurationError("a stream to a folder needs PySpark 4.0 or newer") from None
-    from penstock.spark.source.source_stream import BOUNDS_BATCHES  # noqa: PLC0415
+    from penstock.spark.source.stream import BOUNDS_BATCHES  # noqa: PLC0415
 
     if batch_records is not None and not BOUNDS_BATCHES:
         raise ConfigurationError(

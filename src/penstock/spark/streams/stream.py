@@ -18,17 +18,17 @@ from penstock.kafka.cluster.errors import ClusterError, NotDescribedError
 from penstock.kafka.cluster.ranges import Partition
 from penstock.kafka.wire.names import NO_ID
 from penstock.spark.execution.failures import SparkError
-from penstock.spark.streams.stream_offsets import KEPT_AT_ONCE, StreamOffsets
+from penstock.spark.streams.offsets import KEPT_AT_ONCE, StreamOffsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from uuid import UUID
 
-    from penstock.jobs.tasks.tasks import Limit
+    from penstock.jobs.tasks.planning import Limit
     from penstock.jobs.tasks.writing_task import WritingResult
     from penstock.kafka.cluster.offsets import Topic
-    from penstock.spark.streams.stream_offsets import MicroBatch
+    from penstock.spark.streams.offsets import MicroBatch
 
 TOPICS_EVERY_S: Final = 30.0
 _PAUSE_MAX_S: Final = 30.0
@@ -38,7 +38,7 @@ _NAMED_MAX: Final = 3
 
 
 class StreamTopics(Protocol):
-    """The topics; `penstock.spark.streams.stream_source.StreamSource`."""
+    """The topics; `penstock.spark.streams.source.StreamSource`."""
 
     def topics(self) -> tuple[Topic, ...]: ...
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.engine.verdict import failed, refused
 from penstock.gateway.observing.audit_trail import repeated_refusals
-from penstock.gateway.observing.audit_trail.audit_record import NAME_MAX_BYTES
+from penstock.gateway.observing.audit_trail.record import NAME_MAX_BYTES
 from penstock.gateway.observing.audit_trail.repeated_refusals import EVERY_S, RepeatedRefusals
 from penstock.gateway.refusal_log import Refused
 

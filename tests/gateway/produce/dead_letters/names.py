@@ -8,7 +8,7 @@ from penstock.engine.plans.plan import Plan
 from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
 from penstock.engine.verdict import ACCEPTED
 from penstock.gateway.admin.policy_checks import PolicyChecks
-from penstock.gateway.produce.dead_letters.letter_names import LetterNames
+from penstock.gateway.produce.dead_letters.names import LetterNames
 from penstock.kafka.client.connections.metadata import TopicLeaders
 from penstock.kafka.cluster.compacted_topic import CompactedTopicError
 

@@ -12,7 +12,7 @@ from penstock.gateway.produce.dead_letters import (
     partition_letters,
     pending_letters,
 )
-from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
+from penstock.gateway.produce.dead_letters.failures import LettersRefused
 from penstock.kafka.client.errors import BrokerUnreachableError, ConnectionLostError
 from penstock.kafka.wire.errors import UNKNOWN_SERVER_ERROR
 from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch

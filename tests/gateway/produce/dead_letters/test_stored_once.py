@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.gateway.produce.dead_letters import partition_letters
-from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
+from penstock.gateway.produce.dead_letters.failures import LettersRefused
 from penstock.kafka.client.connections.metadata import PartitionLeader
 from tests.gateway.produce.dead_letters.letter_log import TO, letter, store, until
 

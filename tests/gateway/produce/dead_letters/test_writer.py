@@ -16,7 +16,7 @@ from penstock.gateway.produce.dead_letters import (
 )
 from penstock.gateway.produce.dead_letters import writer as dead_letter_writer
 from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
-from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
+from penstock.gateway.produce.dead_letters.failures import LettersRefused
 from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
 from penstock.kafka.client.connections.metadata import NO_NODE, PartitionLeader, TopicLeaders
 from penstock.kafka.client.errors import BrokerUnreachableError

@@ -16,8 +16,8 @@ from penstock.kafka.client.writing.decisions import BatchId
 from penstock.policy import Header
 from penstock.spark import register
 from penstock.spark.sink.penstock_format.data_sink import BatchSink
-from penstock.spark.sink.penstock_format.sink_task import AttemptResult
-from penstock.spark.sink.sink_rows import OutgoingRows
+from penstock.spark.sink.penstock_format.task import AttemptResult
+from penstock.spark.sink.rows import OutgoingRows
 from tests.integration.reading import read_topic
 from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD

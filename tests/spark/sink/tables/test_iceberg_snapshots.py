@@ -2,8 +2,8 @@
 
 import pytest
 
+from penstock.spark.sink.tables.commit import TableCommit
 from penstock.spark.sink.tables.iceberg_snapshots import Snapshot, ancestors
-from penstock.spark.sink.tables.table_commit import TableCommit
 
 
 def written(number, parent, snapshot_id, attempt="first", writer="stream"):

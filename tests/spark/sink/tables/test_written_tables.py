@@ -8,8 +8,8 @@ from penstock.configuration import ConfigurationError
 from penstock.kafka.cluster.ranges import OffsetRange
 from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.sink.tables import written_tables
-from penstock.spark.sink.tables.table_problems import create_statement, problem, wrong_columns
-from penstock.spark.sink.tables.table_records import TableRecords
+from penstock.spark.sink.tables.problems import create_statement, problem, wrong_columns
+from penstock.spark.sink.tables.records import TableRecords
 from penstock.spark.sink.tables.written_tables import WrittenTables
 from tests.gateways import without_waiting
 

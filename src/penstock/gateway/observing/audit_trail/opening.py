@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.gateway.observing.audit_trail.audit_file import AuditFile
-from penstock.gateway.observing.audit_trail.audit_topic import AuditTopic, AuditTopicError
+from penstock.gateway.observing.audit_trail.file import AuditFile
+from penstock.gateway.observing.audit_trail.topic import AuditTopic, AuditTopicError
 from penstock.gateway.observing.audit_trail.trail import AuditTrail
 from penstock.kafka.cluster.brokers import UnreachableError
 
@@ -24,7 +24,7 @@ async def open_audit_trail(configuration: Configuration, gateway: str) -> AuditT
     """Open the file or the topic, and start to write; None where neither is configured.
 
     Args:
-        configuration: Names it; checked by `audit_keys.check_audit_keys`.
+        configuration: Names it; checked by `keys.check_audit_keys`.
         gateway: The name of the gateway.
 
     Raises:

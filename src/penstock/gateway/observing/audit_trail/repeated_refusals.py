@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.engine.verdict import bounded
-from penstock.gateway.observing.audit_trail.audit_record import NAME_MAX_BYTES
+from penstock.gateway.observing.audit_trail.record import NAME_MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from penstock.gateway.observing.audit_trail.audit_record import audit_record
+from penstock.gateway.observing.audit_trail.record import audit_record
 from penstock.gateway.observing.audit_trail.repeated_refusals import RepeatedRefusals
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final
 
-from penstock.gateway.produce.dead_letters.letter_numbers import LetterNumbers
+from penstock.gateway.produce.dead_letters.numbers import LetterNumbers
 from penstock.kafka.records.header import PREFIX_BYTES
 
 if TYPE_CHECKING:

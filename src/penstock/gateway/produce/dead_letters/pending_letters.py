@@ -12,11 +12,11 @@ import structlog
 from cachetools import TTLCache
 
 from penstock.gateway.produce.dead_letters import partition_letters
-from penstock.gateway.produce.dead_letters.late_letters import LateLetters
-from penstock.gateway.produce.dead_letters.letter_failures import (
+from penstock.gateway.produce.dead_letters.failures import (
     LettersRefused,
     unexpected_failure,
 )
+from penstock.gateway.produce.dead_letters.late_letters import LateLetters
 from penstock.gateway.produce.dead_letters.partition_letters import Waiter, WaitingLetters
 from penstock.kafka.client.errors import describe
 from penstock.kafka.error_codes import INVALID_RECORD, REQUEST_TIMED_OUT

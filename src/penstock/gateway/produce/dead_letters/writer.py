@@ -4,7 +4,7 @@ The gateway sends them to the brokers, so no policy judges them. Letters are sto
 replicas in sync have them. The memory for waiting letters is bounded.
 
 All connections share the requests: while a request to a broker is pending, letters for that broker
-wait for the next request (`letter_queue`), in which those of a partition are one batch.
+wait for the next request (`outgoing`), in which those of a partition are one batch.
 
 The gateway is an idempotent producer. While it is not known whether a broker has a batch, it is
 sent again with the same numbers (`partition_letters`), also after its client has got an error. If
@@ -23,9 +23,9 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
+from penstock.gateway.produce.dead_letters.batches import halve_letters
 from penstock.gateway.produce.dead_letters.double_letters import DoubleLetters
-from penstock.gateway.produce.dead_letters.letter_batches import halve_letters
-from penstock.gateway.produce.dead_letters.letter_failures import (
+from penstock.gateway.produce.dead_letters.failures import (
     LetterRefusedError,
     LettersRefused,
     LettersTooLargeError,
@@ -34,15 +34,15 @@ from penstock.gateway.produce.dead_letters.letter_failures import (
     leaves_open,
     unexpected_failure,
 )
-from penstock.gateway.produce.dead_letters.letter_numbers import LetterProducers
-from penstock.gateway.produce.dead_letters.letter_queue import LetterQueue
-from penstock.gateway.produce.dead_letters.letter_requests import LetterRequests
-from penstock.gateway.produce.dead_letters.letter_topics import LetterTopics, leader_of
+from penstock.gateway.produce.dead_letters.numbers import LetterProducers
+from penstock.gateway.produce.dead_letters.outgoing import LetterQueue
 from penstock.gateway.produce.dead_letters.partition_letters import (
     PartitionLetters,
     WaitingLetters,
 )
 from penstock.gateway.produce.dead_letters.pending_letters import PendingLetters
+from penstock.gateway.produce.dead_letters.requests import LetterRequests
+from penstock.gateway.produce.dead_letters.topics import LetterTopics, leader_of
 from penstock.kafka.client.connections.connection import Connection
 from penstock.kafka.client.connections.metadata import NO_NODE
 from penstock.kafka.client.errors import ClientError, ResponseError
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
-    from penstock.gateway.produce.dead_letters.letter_names import LetterNames
-    from penstock.gateway.produce.dead_letters.letter_queue import Place
+    from penstock.gateway.produce.dead_letters.names import LetterNames
+    from penstock.gateway.produce.dead_letters.outgoing import Place
     from penstock.gateway.produce.dead_letters.partition_letters import Done, LetterBatch
 
 _SLOW_S: Final = 0.05

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
+from penstock.gateway.produce.dead_letters.failures import LettersRefused
 from penstock.gateway.produce.intercepted.error_responses import (
     NOT_KEPT,
     error_response,

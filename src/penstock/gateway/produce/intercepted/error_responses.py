@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.engine.verdict import bounded
-from penstock.gateway.produce.dead_letters.letter_failures import LettersRefused
+from penstock.gateway.produce.dead_letters.failures import LettersRefused
 from penstock.kafka.error_codes import INVALID_RECORD
 from penstock.kafka.wire.errors import (
     INVALID_PRODUCER_EPOCH,

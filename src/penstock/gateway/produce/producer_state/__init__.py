@@ -29,7 +29,7 @@ Modules, in reading order:
     - `doubts`, `topics_with_state`: the topics whose batches need them
 - `records`: the records that keep their state
     - `encoding`: their format
-    - `record_writer`, `record_reader`: written before a batch is sent, and read from others
+    - `writer`, `reader`: written before a batch is sent, and read from others
     - `fences`: which of them count
     - `kept`: those of producers that are not in use here, in the order of what their writers knew
 - `opening`, `cluster`, `state_topic`: the topic that stores them

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.gateway.produce.producer_state.producers_in_use import ProducersInUse
     from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
-    from penstock.gateway.produce.producer_state.records.record_writer import RecordWriter
+    from penstock.gateway.produce.producer_state.records.writer import RecordWriter
     from penstock.gateway.produce.producer_state.topics_with_state import TopicsWithState
 
     LookUp = Callable[[ProducerKey], tuple[bytes, float] | None]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.producer.producer import Producer
     from penstock.gateway.produce.producer_state.producers_in_use import ProducersInUse
     from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
-    from penstock.gateway.produce.producer_state.records.record_writer import RecordWriter
+    from penstock.gateway.produce.producer_state.records.writer import RecordWriter
 
 
 class LettersNotStored(str):

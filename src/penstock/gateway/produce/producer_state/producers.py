@@ -19,8 +19,8 @@ from penstock.gateway.produce.producer_state.letters import Letters
 from penstock.gateway.produce.producer_state.producer.batch import Batch, Event, State, Stored
 from penstock.gateway.produce.producer_state.producers_in_use import ProducersInUse
 from penstock.gateway.produce.producer_state.records.kept import KEPT_MAX_BYTES, KeptRecords
-from penstock.gateway.produce.producer_state.records.record_reader import RecordReader
-from penstock.gateway.produce.producer_state.records.record_writer import RecordWriter
+from penstock.gateway.produce.producer_state.records.reader import RecordReader
+from penstock.gateway.produce.producer_state.records.writer import RecordWriter
 from penstock.gateway.produce.producer_state.topics_with_state import TopicsWithState
 from penstock.gateway.produce.producer_state.written_decisions import WrittenDecisions
 from penstock.kafka.wire.errors import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.letters import Quarantined
     from penstock.gateway.produce.producer_state.producer.numbers import Range
     from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
-    from penstock.gateway.produce.producer_state.records.record_writer import Keep
+    from penstock.gateway.produce.producer_state.records.writer import Keep
 
     Buffer = bytes | memoryview
 

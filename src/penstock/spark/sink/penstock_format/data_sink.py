@@ -26,11 +26,11 @@ from penstock.kafka.client.writing.decisions import BatchId
 from penstock.kafka.cluster.errors import ClusterError
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.execution.worker_errors import in_one_line
-from penstock.spark.sink.penstock_format import sink_commit
-from penstock.spark.sink.penstock_format.sink_frames import record_batches
-from penstock.spark.sink.penstock_format.sink_options import SinkOptions
-from penstock.spark.sink.penstock_format.sink_task import Attempt, SinkTask
-from penstock.spark.sink.sink_rows import check_columns
+from penstock.spark.sink.penstock_format import commit as sink_commit
+from penstock.spark.sink.penstock_format.frames import record_batches
+from penstock.spark.sink.penstock_format.options import SinkOptions
+from penstock.spark.sink.penstock_format.task import Attempt, SinkTask
+from penstock.spark.sink.rows import check_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.kafka.cluster.offsets import Cluster, Topic
-    from penstock.spark.sink.penstock_format.sink_task import AttemptResult
+    from penstock.spark.sink.penstock_format.task import AttemptResult
 
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
@@ -171,7 +171,7 @@ def _kept_task(options: frozenset[tuple[str, str]]) -> SinkTask:
 
 def _task(options: SinkOptions) -> SinkTask:
     # Imported here: executors do without the client and the model of the configuration.
-    from penstock.spark.source.source_access import ClusterOfPlan  # noqa: PLC0415
+    from penstock.spark.source.access import ClusterOfPlan  # noqa: PLC0415
 
     there = ClusterOfPlan(options.plan, options.client)
     accepted, rejected = _topic(there.cluster, "topic", options.topic), None

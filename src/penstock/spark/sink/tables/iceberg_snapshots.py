@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from penstock.spark.sink.tables.table_commit import TableCommit
+    from penstock.spark.sink.tables.commit import TableCommit
 
 WRITER, NUMBER, ATTEMPT = "penstock.writer", "penstock.micro-batch", "penstock.attempt"
 """The properties in the summary of a snapshot."""

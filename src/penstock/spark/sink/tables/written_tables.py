@@ -18,13 +18,13 @@ from penstock.jobs.locations import TABLE
 from penstock.spark.execution.failures import first_line
 from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.sink.shared_targets import SharedTargetError
+from penstock.spark.sink.tables.commit import TableCommit
+from penstock.spark.sink.tables.delta import DeltaTable
 from penstock.spark.sink.tables.delta_problems import check_constraints
-from penstock.spark.sink.tables.delta_table import DeltaTable
-from penstock.spark.sink.tables.iceberg_table import IcebergTable
+from penstock.spark.sink.tables.iceberg import IcebergTable
 from penstock.spark.sink.tables.iceberg_types import check_types
-from penstock.spark.sink.tables.table_commit import TableCommit
-from penstock.spark.sink.tables.table_problems import OldCheckpointError, problem, wrong_columns
-from penstock.spark.sink.tables.table_records import TableRecords
+from penstock.spark.sink.tables.problems import OldCheckpointError, problem, wrong_columns
+from penstock.spark.sink.tables.records import TableRecords
 from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.values.value_column import ValueColumn, with_value
 
