@@ -17,7 +17,7 @@ const NULLABLE: i64 = 2;
 /// An array of the Arrow type `binary`.
 #[derive(Debug)]
 pub struct BinaryArray {
-    /// One bit a value, set where it is not null; None where none is.
+    /// A bit for each value, set where it is not null; None if no value is null.
     validity: Option<Vec<u8>>,
     offsets: Vec<i32>,
     data: Vec<u8>,
@@ -25,7 +25,7 @@ pub struct BinaryArray {
 }
 
 impl BinaryArray {
-    /// Copy fields into one array; None where they are more than its offsets can count.
+    /// Copy fields into an array; None where they have more bytes than its offsets can count.
     ///
     /// # Errors
     /// There is no memory for them.
@@ -147,10 +147,10 @@ struct ArrowArray {
     private_data: *mut c_void,
 }
 
-// SAFETY: what it points to is owned through `private_data`, and is not changed.
+// SAFETY: the memory that it points to is owned through `private_data`, and is not changed.
 unsafe impl Send for ArrowArray {}
 
-/// What an array points to: freed when it is released, wherever it has gone by then.
+/// The memory that an array points to: freed when the array is released, wherever it is by then.
 struct Owned {
     buffers: [*const c_void; 3],
     _array: Arc<BinaryArray>,
@@ -181,15 +181,15 @@ impl ArrowArray {
 
 unsafe extern "C" fn release_array(array: *mut ArrowArray) {
     // SAFETY: the interface calls it once, with the structure that it is in, wherever that has been
-    // moved; `private_data` is what `of` made.
+    // moved; `private_data` is from `of`.
     unsafe {
         drop(Box::from_raw((*array).private_data.cast::<Owned>()));
         (*array).release = None;
     }
 }
 
-/// A consumer takes a structure out of its capsule and marks it as released; one that nobody took is
-/// released with the capsule.
+/// A consumer takes a structure out of its capsule and marks it as released; a structure that
+/// nobody took is released with the capsule.
 impl Drop for ArrowArray {
     fn drop(&mut self) {
         if let Some(release) = self.release {

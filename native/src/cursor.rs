@@ -1,7 +1,7 @@
 //! A place in bytes that are not trusted: nothing is read past their end.
 
-/// Varints of 32 bits take this many bytes at most, and of the last one four bits: readers differ
-/// about what to do with others, so those are refused.
+/// The most bytes of a varint of 32 bits. The last byte has four bits: readers treat more bits
+/// differently, so they are refused.
 const VARINT_MAX_BYTES: usize = 5;
 const VARINT_LAST_BYTE_MAX: u8 = 0x0F;
 const VARLONG_MAX_BYTES: usize = 10;
@@ -39,7 +39,7 @@ impl<'a> Cursor<'a> {
         self.bytes.len().saturating_sub(self.position)
     }
 
-    /// Read one byte, if there is one.
+    /// Read a byte, if any is left.
     #[inline]
     pub fn byte(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.position)?;
@@ -47,7 +47,7 @@ impl<'a> Cursor<'a> {
         Some(byte)
     }
 
-    /// Read a field of a known size, if there is as much.
+    /// Read a field of a known size, if so many bytes are left.
     #[inline]
     pub fn take(&mut self, size: usize) -> Option<&'a [u8]> {
         let end = self.position.checked_add(size)?;

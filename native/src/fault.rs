@@ -3,12 +3,12 @@
 
 use std::fmt;
 
-/// A part of a record that is not what it must be.
+/// A part of a record that is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The length, which is negative or no number.
+    /// The length, which is negative or not a number.
     Length,
-    /// The attributes, of which Kafka defines none.
+    /// The attributes. Kafka does not define any.
     Attributes,
     /// The difference to the batch's first timestamp.
     Timestamp,
@@ -18,28 +18,28 @@ pub enum Part {
     Key,
     /// The value, or its length.
     Value,
-    /// The number of headers, which is no number.
+    /// The number of headers, which is not a number.
     HeaderCount,
     /// A header's key, or its length.
     HeaderKey,
     /// A header's value, or its length.
     HeaderValue,
-    /// Anything behind very many headers, which Python would take long to find.
+    /// Anything after very many headers, which Python would take long to find.
     Headers,
 }
 
-/// The fault.
+/// The kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
     /// The section ends within the record, or before it.
     Ended,
     /// The section continues after the last record.
     Remaining,
-    /// A part cannot be read, or says what it may not.
+    /// A part cannot be read, or has an invalid value.
     Structure(Part),
     /// The offset delta is not the record's position.
     Order,
-    /// The offset delta does not ascend, or is past the last one of the batch.
+    /// The offset delta does not ascend, or is past the last offset delta of the batch.
     Descending,
     /// A negative number of headers.
     HeaderCount(i32),
@@ -51,19 +51,19 @@ pub enum Wrong {
     HeaderKeyText,
     /// The record is longer than its parts.
     Size {
-        /// What its length says.
+        /// Its length.
         announced: usize,
-        /// What its parts take.
+        /// The bytes of its parts.
         read: usize,
     },
 }
 
-/// The first thing that is wrong.
+/// The first fault of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// The position of the record.
     pub record: usize,
-    /// Its fault.
+    /// The kind of the fault.
     pub wrong: Wrong,
 }
 

@@ -3,9 +3,9 @@
 
 use crc::{CRC_32_ISCSI, Crc, Table};
 
-/// What the records follow.
+/// The size of a header, which the records follow.
 pub const HEADER_BYTES: usize = 61;
-/// Base offset and length, which the length does not count.
+/// The base offset and the length, which the length does not count.
 const PREFIX_BYTES: usize = 12;
 const CRC_FROM: usize = 21;
 /// The attribute bits of the codec.
@@ -16,7 +16,7 @@ pub const LOG_APPEND_TIME: u16 = 0x08;
 pub const TRANSACTIONAL: u16 = 0x10;
 /// The batch holds the marker of a transaction.
 pub const CONTROL: u16 = 0x20;
-/// Of batches with such a header.
+/// The magic of batches with this header.
 pub const MAGIC: u8 = 2;
 
 static CHECKSUM: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
@@ -26,7 +26,7 @@ static CHECKSUM: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI)
 #[allow(missing_docs)] // they are Kafka's
 pub struct Header {
     pub base_offset: i64,
-    /// Of the batch, header included; None where the length is negative.
+    /// The bytes of the batch, header included; None where the length is negative.
     pub size: Option<usize>,
     pub leader_epoch: i32,
     pub magic: u8,
@@ -61,7 +61,7 @@ impl Header {
     }
 }
 
-/// Return the checksum of a batch: of a part of its header, and of its records as they are stored.
+/// Return the checksum of a batch: of a part of its header, and of its stored records.
 pub fn checksum(header: &[u8; HEADER_BYTES], records: &[u8]) -> u32 {
     let mut digest = CHECKSUM.digest();
     digest.update(&header[CRC_FROM..]);

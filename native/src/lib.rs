@@ -2,9 +2,9 @@
 //! again without some of them or with other keys and values. Payloads judged by their schemas: `avro`.
 //! And connections that are forwarded without Python: `lane`.
 //!
-//! All bytes come from strangers. `section` checks all of it once, and what it accepts is
-//! exactly what `penstock.kafka.records.decoder` accepts, which says the same in Python. No module but
-//! `arrow` and `lane::epoll` may contain `unsafe`.
+//! All bytes come from strangers. `section` checks all of them once, and accepts exactly the same
+//! bytes as `penstock.kafka.records.decoder` in Python. No module but `arrow` and `lane::epoll` may
+//! contain `unsafe`.
 
 pub mod avro;
 pub mod cursor;

@@ -1,9 +1,9 @@
-//! Small batches of a log that follow each other, merged into one: `penstock.kafka.records.merged`, without
-//! Python's work on each of them.
+//! Small batches of a log that follow each other, merged into a single batch:
+//! `penstock.kafka.records.merged`, without Python's work on each of them.
 //!
-//! Only batches are merged that Python, too, would read and merge. Anything else is left to it: a batch
-//! that is damaged, large, incomplete after compaction or not all in the range, that may belong to an
-//! aborted transaction, or has a codec that is not read here.
+//! Only batches are merged that Python, too, would read and merge. It gets all other batches: those
+//! that are damaged, large, incomplete after compaction or not all in the range, that may belong to
+//! an aborted transaction, or have a codec that is not read here.
 #![forbid(unsafe_code)]
 
 use std::mem;
@@ -18,7 +18,7 @@ use crate::splice::{Appended, Change, ForAll, Splicer, Unwritten};
 /// Which batches are small, and how large they become together.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The most bytes of a small batch, as it is stored.
+    /// The most stored bytes of a small batch.
     pub small_bytes: usize,
     /// The most records of a small batch.
     pub small_records: usize,
@@ -28,18 +28,18 @@ pub struct Limits {
     pub enough_records: usize,
 }
 
-/// There is no memory for what is merged.
+/// There is no memory for the merged batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfMemory;
 
 /// The requested batches.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// The first batch begins with this offset, or behind it.
+    /// The first batch begins with this offset, or after it.
     pub first: i64,
     /// The last record is before this offset.
     pub end: i64,
-    /// Whether batches of transactions are merged, too: if none was aborted.
+    /// Whether batches of transactions are merged, too: if no transaction was aborted.
     pub with_transactions: bool,
 }
 
@@ -54,23 +54,23 @@ pub struct Merged {
     pub base_offset: i64,
     /// The offset of the last record.
     pub last_offset: i64,
-    /// What the timestamps are relative to.
+    /// The base timestamp.
     pub base_timestamp: i64,
     /// The largest timestamp.
     pub max_timestamp: i64,
-    /// Of the last batch.
+    /// The leader epoch of the last batch.
     pub leader_epoch: i32,
-    /// Of the last batch.
+    /// The codec of the last batch.
     pub codec: u16,
-    /// How many bytes they take, as they are stored.
+    /// How many stored bytes they take.
     pub size: usize,
-    /// How many bytes the largest of them takes.
+    /// How many stored bytes the largest batch takes.
     pub largest: usize,
 }
 
 /// Merge the small batches that a response begins with; None where fewer than two can be merged.
 ///
-/// Returns what is known of them, and the section of their records.
+/// Returns their fields, and the section of their records.
 ///
 /// # Errors
 /// There is no memory for it.
@@ -100,10 +100,10 @@ pub fn merge(
 struct Accepted<'a> {
     header: &'a [u8; HEADER_BYTES],
     fields: Header,
-    /// Its records, as they are stored.
+    /// Its stored records.
     stored: &'a [u8],
     last_offset: i64,
-    /// What follows it.
+    /// The bytes after it.
     behind: &'a [u8],
 }
 
@@ -118,7 +118,7 @@ struct Merging {
     limits: Limits,
     wanted: Wanted,
     section: Vec<u8>,
-    /// The known facts about them, from the first on.
+    /// Their fields, from the first batch on.
     merged: Option<Merged>,
 }
 
@@ -196,7 +196,7 @@ impl Merging {
         Ok(true)
     }
 
-    /// Return the records of a batch; None where Python has to say what is wrong with it.
+    /// Return the records of a batch; None where Python has to report its fault.
     fn read(&self, header: &Header, stored: &[u8]) -> Result<Option<Section>, OutOfMemory> {
         let records = match header.attributes & CODEC {
             0 => {

@@ -1,4 +1,4 @@
-//! What Python imports as `penstock._native`.
+//! The module `penstock._native` of Python.
 
 use std::collections::TryReserveError;
 
@@ -21,7 +21,7 @@ const RELEASED_FROM_BYTES: usize = 64 * 1024;
 
 create_exception!(penstock._native, InvalidRecords, PyValueError, "The bytes are not the records.");
 
-/// The records of one batch. Columns are made when they are first read.
+/// The records of a batch. Columns are made when they are first read.
 #[pyclass(frozen, module = "penstock._native")]
 pub struct Records {
     section: Section,
@@ -68,7 +68,7 @@ impl Records {
         })
     }
 
-    /// What follows a prefix in every key, in order; None where a key does not begin with it.
+    /// The rest of every key after a prefix, in order; None where a key does not begin with it.
     fn keys_after<'py>(
         &self,
         py: Python<'py>,
@@ -77,7 +77,7 @@ impl Records {
         self.section.keys_after(prefix).map(|keys| fields(py, keys.map(Some))).transpose()
     }
 
-    /// What follows a prefix in every value, in order; None where a value does not begin with it.
+    /// The rest of every value after a prefix, in order; None where a value does not begin with it.
     fn values_after<'py>(
         &self,
         py: Python<'py>,
@@ -92,7 +92,7 @@ impl Records {
         name.to_cow().is_ok_and(|name| self.section.has_header(&name))
     }
 
-    /// Milliseconds since the epoch, in order; -1 for none.
+    /// Milliseconds since the epoch, in order; -1 for no timestamp.
     #[getter]
     fn timestamps<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyTuple>> {
         column(py, &self.timestamps, || {
@@ -103,7 +103,7 @@ impl Records {
         })
     }
 
-    /// The offsets: a range where there are no gaps, otherwise a tuple.
+    /// The offsets: a range if they have no gaps, otherwise a tuple.
     fn offsets<'py>(&self, py: Python<'py>, base_offset: i64) -> PyResult<Bound<'py, PyAny>> {
         if let Some(deltas) = self.section.offset_deltas() {
             let offsets = deltas.iter().map(|delta| base_offset.wrapping_add(i64::from(*delta)));
@@ -115,7 +115,7 @@ impl Records {
         Ok(PyRange::new(py, first, isize::try_from(end)?)?.into_any())
     }
 
-    /// Return the records from one position to before another.
+    /// Return the records from `start` to before `end`.
     fn part(&self, py: Python<'_>, start: usize, end: usize) -> PyResult<Self> {
         if start > end || end > self.section.len() {
             return Err(PyIndexError::new_err("no such records"));
@@ -156,7 +156,7 @@ impl Records {
         let mut latest = i64::MIN;
         for record in kept.try_iter()? {
             let record: usize = record?.extract()?;
-            // Fails, too, where there is no such record.
+            // Fails, too, if the record does not exist.
             let (old_key, old_value) = (old_keys.get_item(record)?, old_values.get_item(record)?);
             let (key, value) = (next(&mut keys)?, next(&mut values)?);
             let key = changed(&key, &old_key, self.section.key(record))?;
@@ -173,7 +173,7 @@ impl Records {
     /// `replaced` are the keys and the values of all records, or None; `appended` are pairs of text
     /// and bytes or None for each record that is kept, or None. `first` and `shift` are those of
     /// `ForAll`.
-    #[allow(clippy::needless_pass_by_value)] // it is what Python's are converted to
+    #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
     #[allow(clippy::too_many_arguments)] // a call for each batch
     #[pyo3(signature = (kept, replaced, appended, without, retimed, first=0, shift=0))]
     fn cut<'py>(
@@ -252,9 +252,9 @@ impl Records {
 
 /// Read the records of a producer's batch, which is copied.
 ///
-/// `section` is what follows the batch's header, uncompressed; `count` and `base_timestamp` are what
-/// the header has; `new_header` is called with key and value of each header, as a tuple. Raises
-/// `InvalidRecords` where the bytes are not `count` records and nothing else.
+/// `section` has the bytes after the batch's header, uncompressed; `count` and `base_timestamp` are
+/// fields of that header; `new_header` is called with key and value of each record header, as a
+/// tuple. Raises `InvalidRecords` where the bytes are not exactly `count` records.
 #[pyfunction]
 fn read(
     py: Python<'_>,
@@ -269,7 +269,7 @@ fn read(
 
 /// Read the records of a batch as a broker stores it; see `read`.
 ///
-/// `last_offset_delta` is what the header has; `log_append_time` is the timestamp of all records,
+/// `last_offset_delta` is a field of the header; `log_append_time` is the timestamp of all records,
 /// where the broker set it.
 #[pyfunction]
 fn read_stored(
@@ -330,7 +330,7 @@ fn fields<'a, 'py>(
     PyTuple::new(py, fields.map(Field))
 }
 
-/// Bytes or None. pyo3's own conversion panics where there is no memory.
+/// Bytes or None. pyo3's own conversion panics if it gets no memory.
 struct Field<'a>(Option<&'a [u8]>);
 
 impl<'py> IntoPyObject<'py> for Field<'_> {
@@ -347,7 +347,7 @@ impl<'py> IntoPyObject<'py> for Field<'_> {
     }
 }
 
-/// Copy bytes for Python. pyo3's own conversion panics where there is no memory.
+/// Copy bytes for Python. pyo3's own conversion panics if it gets no memory.
 #[inline]
 pub fn bytes<'py>(py: Python<'py>, field: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     PyBytes::new_with(py, field.len(), |room| {
@@ -356,7 +356,7 @@ pub fn bytes<'py>(py: Python<'py>, field: &[u8]) -> PyResult<Bound<'py, PyBytes>
     })
 }
 
-/// Collect what is made one by one, each of which may fail.
+/// Collect objects in a tuple. Each may fail to be made.
 fn tuple<'py, T: PyTypeInfo>(
     py: Python<'py>,
     each: impl ExactSizeIterator<Item = PyResult<Bound<'py, T>>>,
@@ -408,7 +408,7 @@ fn next<'py>(fields: &mut Bound<'py, PyIterator>) -> PyResult<Bound<'py, PyAny>>
     fields.next().unwrap_or_else(|| Err(PyValueError::new_err("a column is too short")))
 }
 
-/// Encode one record's headers, instead of those of the previous record.
+/// Encode a record's headers, instead of those of the previous record.
 fn collect(headers: &mut Appended, pairs: &Bound<'_, PyAny>) -> PyResult<()> {
     headers.clear();
     for pair in pairs.try_iter()? {
@@ -422,7 +422,7 @@ fn collect(headers: &mut Appended, pairs: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// Compare a field with what it was; most are the same object.
+/// Compare a field with its old value; most are the same object.
 fn changed<'a>(
     now: &'a Bound<'_, PyAny>,
     before: &Bound<'_, PyAny>,

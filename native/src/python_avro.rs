@@ -1,4 +1,4 @@
-//! What Python sees of `avro`.
+//! `avro` for Python.
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
@@ -19,7 +19,7 @@ impl AvroNodes {
     /// Take the nodes of a schema, its own first; how many levels a payload may have, how many items
     /// without bytes, and how many characters of a place are shown.
     #[new]
-    #[allow(clippy::needless_pass_by_value)] // it is what Python's are converted to
+    #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
     fn new(nodes: Vec<Described>, levels: usize, empty_items: u64, path: usize) -> PyResult<Self> {
         let nodes: Option<Vec<Node>> = nodes.into_iter().map(node).collect();
         let limits = Limits { levels, empty_items, path };
@@ -29,9 +29,9 @@ impl AvroNodes {
             .ok_or_else(|| PyValueError::new_err("these are no nodes of a schema"))
     }
 
-    /// Return the position of each payload that does not fit, with what is wrong and where.
+    /// Return the position of each payload that does not fit, with its fault and the fault's place.
     ///
-    /// `payloads` are bytes or what has a buffer; `start` is where in each of them its payload is.
+    /// `payloads` are bytes or have a buffer; in each of them the payload begins at `start`.
     fn objections(
         &self,
         payloads: &Bound<'_, PyAny>,
@@ -71,7 +71,7 @@ fn behind(payload: &[u8], start: usize) -> &[u8] {
     payload.get(start..).unwrap_or_default()
 }
 
-/// Return a node; None where it is none.
+/// Return a node; None if its description is not valid.
 fn node((kind, number, inner, names): Described) -> Option<Node> {
     let number_of = usize::try_from(number).ok()?;
     let only = || if let [only] = inner[..] { Some(only) } else { None };

@@ -13,9 +13,9 @@ use crate::json::document::Json;
 use crate::json::node::{Document, Schema};
 use crate::json::text::{Flaw, Values};
 
-/// A reason: the keyword, what the schema says there as JSON, and the value's JSON pointer.
+/// A reason: the keyword, its JSON in the schema, and the value's JSON pointer.
 type Reason = (&'static str, Option<String>, String);
-/// A document as it is given: its URI, its draft, and its text.
+/// A document: its URI, its draft, and its text.
 type Given = (String, u16, Vec<u8>);
 
 /// How many steps each text has for itself, and for each of its bytes.
@@ -29,10 +29,10 @@ pub struct JsonSchema {
 
 #[pymethods]
 impl JsonSchema {
-    /// Return what does not fit: positions, each with its reason.
+    /// Return the positions of the texts that do not fit, each with its reason.
     ///
-    /// `texts` are bytes, or anything with a buffer; None is passed over. `start` bytes of each
-    /// are not looked at. `steps` are shared by all, besides those that each has for itself.
+    /// `texts` are bytes, or anything with a buffer; None is passed over. The first `start` bytes
+    /// of each are not read. All share `steps`, in addition to the steps of each text.
     fn refused(
         &self,
         texts: &Bound<'_, PyAny>,
@@ -141,8 +141,8 @@ fn each_of<'py>(
 
 /// Compile the documents of a schema, of which the first is the schema itself.
 ///
-/// `formats` is called with a draft and the name of each format that is judged, and returns what
-/// says whether a string is of it; None judges no formats.
+/// `formats` is called with a draft and the name of each format, and returns a function that
+/// judges a string; None judges no formats.
 ///
 /// Returns the schema, or a list of the URIs of documents that are missing. Raises `ValueError`
 /// where it cannot be used.

@@ -23,9 +23,9 @@ use crate::python_tls::Tls;
 
 /// API key, version, correlation id, when it was received, when it was sent, whether it was held.
 type Exchange = (i16, i16, i32, f64, f64, bool);
-/// Bytes of the request that are missing; whether that is the last exchange that awaits a response;
-/// otherwise which request it is; bytes of the response that are missing; the exchanges that await a
-/// response; whether the broker may not have read a request without one.
+/// Missing bytes of the request; whether it is the last exchange that awaits a response; otherwise
+/// which request it is; missing bytes of the response; the exchanges that await a response; whether
+/// the broker may not have read a request without a response.
 type Between = (usize, bool, Option<Exchange>, usize, Vec<Exchange>, bool);
 /// API key, buckets, seconds altogether.
 type Counted = (i16, Vec<u64>, f64);
@@ -34,9 +34,9 @@ type Accepted = (String, String, u64, Vec<u64>, f64);
 type Figures = (usize, usize, usize, bool, f64, u64, Option<usize>, f64);
 type Collected = (Vec<Counted>, Vec<Counted>, Vec<Accepted>, u64, u64);
 
-/// What accepts the batches of topics: policies of Penstock's own.
+/// Accepts the batches of topics by Penstock's own policies.
 ///
-/// It is made once, with all that it has to look for, before a topic is judged by it.
+/// It is made once, with all its checks, before a topic is judged by it.
 #[pyclass(frozen, module = "penstock._native")]
 pub struct Judge {
     names: String,
@@ -47,15 +47,16 @@ pub struct Judge {
 
 #[pymethods]
 impl Judge {
-    /// `names` are those of the policies, as metrics have them; larger batches, or such with more
-    /// records, are not judged.
+    /// `names` are the names of the policies in metrics. Batches with more bytes or records are not
+    /// judged.
     #[new]
     fn new(names: String, max_bytes: usize, max_records: usize) -> Self {
         let limits = batch::Limits { max_bytes, max_records };
         Self { names, limits, checks: Mutex::default(), made: OnceLock::new() }
     }
 
-    /// Have keys, or values, fit a schema. Return false, and change nothing, if it is not bounded.
+    /// Require keys, or values, to fit a schema. Return false, and change nothing, if it is not
+    /// bounded.
     ///
     /// `longest` is the most bytes of a text; None for any number.
     fn fits(
@@ -70,7 +71,7 @@ impl Judge {
         self.add(Check::Fits { keys, accepts_null, schema, longest })
     }
 
-    /// Have records have a key.
+    /// Require records to have a key.
     fn has_key(&self, accepts_empty: bool) -> bool {
         self.add(Check::HasKey { accepts_empty })
     }
@@ -86,7 +87,7 @@ impl Judge {
         self.add(Check::Sizes { key, value, headers, record })
     }
 
-    /// Have records have headers with these names.
+    /// Require records to have headers with these names.
     fn has_headers(&self, names: Vec<String>) -> bool {
         self.add(Check::HasHeaders(names))
     }
@@ -96,8 +97,8 @@ impl Judge {
         self.made().accepts(data, &mut { judge::STEPS_A_READ })
     }
 
-    /// Return whether all records of a batch are accepted, as native threads find out; false as well
-    /// where that is too much work.
+    /// Return whether all records of a batch are accepted, as native threads do; false, too, where
+    /// that is too much work.
     fn accepts_in_time(&self, data: &[u8]) -> bool {
         self.made().accepts_in_time(data, &mut judge::Work::default())
     }
@@ -117,7 +118,7 @@ impl Judge {
     }
 }
 
-/// What happens to requests, and the topics that are known.
+/// The actions for requests, and the known topics.
 #[pyclass(frozen, module = "penstock._native")]
 pub struct Table(Arc<table::Table>);
 
@@ -133,7 +134,7 @@ impl Table {
         Self(Arc::new(table::Table::new(rows)))
     }
 
-    /// Remember a topic by its name until a time; nobody judges its batches where there is no judge.
+    /// Remember a topic by its name until a time. Without `judge`, its batches are not judged.
     fn know_name(&self, name: &str, judge: Option<&Judge>, until: f64) {
         self.0.know_name(name.as_bytes(), topic(name, judge), until);
     }
@@ -154,7 +155,7 @@ impl Table {
     }
 }
 
-/// Return what is decompressed in the lane, else None: for tests.
+/// Decompress records as the lane does; None where it does not: for tests.
 #[pyfunction]
 pub fn decompressed<'py>(
     py: Python<'py>,
@@ -182,7 +183,7 @@ pub struct Lane {
 #[pymethods]
 impl Lane {
     #[new]
-    #[allow(clippy::needless_pass_by_value)] // it is what Python's is converted to
+    #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
     fn new(threads: usize, bounds: Vec<f64>, held_max_bytes: usize, now: f64) -> PyResult<Self> {
         let lane = threads::Lane::start(threads, &bounds, held_max_bytes, now)?;
         let _ = panics::noted_elsewhere(); // as `before`: not of this lane's time
@@ -199,13 +200,13 @@ impl Lane {
         self.lane.ready()
     }
 
-    /// Hand over two sockets, and what was received of them, without TLS; return the connection's
+    /// Hand over two sockets, with the decrypted bytes received from them; return the connection's
     /// number. `client_tls` is on the client's socket, `broker_tls` on the broker's.
     #[pyo3(signature = (
         table, client, broker, between, from_client, from_broker, request_max_bytes, valid_until,
         client_tls=None, broker_tls=None
     ))]
-    #[allow(clippy::too_many_arguments)] // each is one of Python's
+    #[allow(clippy::too_many_arguments)] // each is an argument in Python
     fn adopt(
         &self,
         table: &Table,
@@ -236,10 +237,10 @@ impl Lane {
         Ok(self.lane.adopt(adopted, Arc::clone(&table.0))?)
     }
 
-    /// Take a connection back: the state, what is to be sent to the broker and to the client, what
-    /// was received of the client and of the broker, which of their connections have failed, how many
-    /// requests were forwarded, how many bytes of the client were received, and for how long it was
-    /// not read.
+    /// Take a connection back: the state, the unsent bytes for the broker and for the client, the
+    /// unprocessed bytes of the client and of the broker, which of their connections have failed,
+    /// how many requests were forwarded, how many bytes of the client were received, and for how
+    /// long it was not read.
     fn take<'py>(&self, py: Python<'py>, number: u64) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let Some(back) = py.detach(|| self.lane.take(number)) else { return Ok(None) };
         let GivenBack { to_broker, to_client, from_client, from_broker, .. } = &back;
@@ -288,8 +289,8 @@ impl Lane {
         self.lane.set_short(is_short);
     }
 
-    /// Return what each thread has counted since the last time: times of requests, times of
-    /// brokers, what was accepted, bytes of clients, bytes of brokers.
+    /// Return the counts of each thread since the last call: times of requests, times of brokers,
+    /// accepted records, bytes of clients, bytes of brokers.
     fn collect(&self) -> Vec<Collected> {
         self.lane.collect().into_iter().map(collected).collect()
     }
@@ -301,15 +302,15 @@ impl Lane {
         self.lane.panics().saturating_add(panics::caught_count().saturating_sub(self.before))
     }
 
-    /// Return where such errors happened, since the last time: places in the source, or what the system
-    /// says; nothing of what was received.
+    /// Return where these errors happened, since the last call: places in the source, or messages
+    /// of the system; no received bytes.
     fn errors(&self) -> Vec<String> {
         let mut places = self.lane.errors();
         places.extend(panics::noted_elsewhere());
         places
     }
 
-    /// Have an error of the lane's own with a connection: for tests.
+    /// Panic with a connection, as an error of the lane's own does: for tests.
     fn panic_with(&self, py: Python<'_>, number: u64) -> PyResult<()> {
         Ok(py.detach(|| self.lane.panic_with(number))?)
     }
@@ -320,7 +321,7 @@ impl Lane {
     }
 }
 
-/// What decides in the lane, without sockets: for tests.
+/// The lane's decisions, without sockets: for tests.
 #[pyclass(frozen, module = "penstock._native")]
 pub struct Relay {
     relay: Mutex<relay::Relay>,
@@ -331,7 +332,7 @@ pub struct Relay {
 impl Relay {
     /// Begin in a state; fails if it needs Python. `bounds` are those of histograms.
     #[new]
-    #[allow(clippy::needless_pass_by_value)] // it is what Python's is converted to
+    #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
     fn new(
         table: &Table,
         between: Between,
@@ -347,7 +348,7 @@ impl Relay {
             .ok_or_else(|| pyo3::exceptions::PyValueError::new_err("it needs Python"))
     }
 
-    /// Return how many of a client's bytes pass, and whether Python continues behind them.
+    /// Return how many of a client's bytes pass, and whether Python continues after them.
     fn client_data(&self, data: &[u8]) -> (usize, bool) {
         let Passed { bytes, stopped } = locked(&self.relay).client_data(data, 0.0, &self.counts);
         (bytes, stopped)
@@ -364,7 +365,7 @@ impl Relay {
         between(locked(&self.relay).state().clone())
     }
 
-    /// Return what was counted since the last time, as `Lane.collect`.
+    /// Return the counts since the last call, as `Lane.collect`.
     fn collect(&self) -> Collected {
         collected(locked(&self.counts).collect())
     }

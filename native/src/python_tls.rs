@@ -12,7 +12,7 @@ use crate::lane::tls::{self, Phase};
 use crate::lane::tls_client;
 use crate::lane::tls_settings::Settings;
 
-/// What connections to a listener begin with.
+/// The TLS settings of a listener.
 #[pyclass(frozen, module = "penstock._native")]
 pub struct TlsServer(tls::Server);
 
@@ -21,7 +21,7 @@ impl TlsServer {
     /// Use the key and the certificates of a PEM file, TLS 1.2, TLS 1.3, or both, and these of
     /// OpenSSL's suites. A `ValueError` says why that is not possible.
     #[new]
-    #[allow(clippy::needless_pass_by_value)] // it is what Python's is converted to
+    #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
     fn new(pem: &[u8], with_1_2: bool, with_1_3: bool, suites: Vec<String>) -> PyResult<Self> {
         let made = tls::Server::new(pem, &Settings::new(with_1_2, with_1_3, &suites));
         made.map(Self).map_err(PyValueError::new_err)
@@ -53,15 +53,15 @@ impl TlsHello {
     }
 }
 
-/// What connections to brokers begin with.
+/// The TLS settings for brokers.
 #[pyclass(frozen, module = "penstock._native")]
 pub struct TlsClient(tls_client::Client);
 
 #[pymethods]
 impl TlsClient {
-    /// Use the key and the certificates of a PEM file, if there is one; otherwise as `TlsServer`.
+    /// As `TlsServer`; without a PEM file the gateway shows no certificate.
     #[new]
-    #[allow(clippy::needless_pass_by_value)] // it is what Python's is converted to
+    #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
     fn new(
         pem: Option<&[u8]>,
         with_1_2: bool,
@@ -72,8 +72,8 @@ impl TlsClient {
         made.map(Self).map_err(PyValueError::new_err)
     }
 
-    /// Return what connections to a host begin with, which has to show one of these certificates
-    /// (DER); None if its name cannot be sent.
+    /// Return a broker to connect to, which has to show any of these certificates (DER); None if
+    /// its name cannot be sent.
     fn to(&self, host: &str, certificates: Vec<Vec<u8>>) -> Option<TlsBroker> {
         self.0.to(host, certificates).map(TlsBroker)
     }
@@ -91,12 +91,12 @@ impl TlsBroker {
     }
 }
 
-/// The end of a connection that is here.
+/// The gateway's end of a connection.
 ///
 /// While it is the lane's, nobody else may use it.
 #[pyclass(frozen, module = "penstock._native")]
 pub struct Tls {
-    /// What the lane uses, too.
+    /// Shared with the lane.
     pub inner: Arc<Mutex<tls::Tls>>,
     is_worn: Arc<AtomicBool>,
 }
@@ -161,8 +161,8 @@ impl Tls {
         locked(&self.inner).count_records(more);
     }
 
-    /// Decrypt what was received; return what the peer has said, what is to be written to the
-    /// socket, and the phase.
+    /// Decrypt received bytes; return the peer's data, the unsent bytes for the socket, and the
+    /// phase.
     fn receive<'py>(
         &self,
         py: Python<'py>,
@@ -175,7 +175,7 @@ impl Tls {
         (PyBytes::new(py, &plain), PyBytes::new(py, &unsent), number(phase))
     }
 
-    /// Encrypt what is to be sent; return what is to be written to the socket.
+    /// Encrypt data; return the unsent bytes for the socket.
     ///
     /// A `ConnectionError` says that the connection has failed.
     fn send<'py>(&self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
@@ -193,7 +193,7 @@ impl Tls {
         locked(&self.inner).end();
     }
 
-    /// Return what is to be written to the socket, and forget it.
+    /// Return the unsent bytes for the socket, and remove them.
     fn take_unsent<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &locked(&self.inner).take_unsent())
     }

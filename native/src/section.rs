@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::cursor::{Cursor, Unreadable};
 use crate::fault::{Fault, Part, Wrong};
 
-/// A record takes no fewer bytes.
+/// The fewest bytes of a record.
 const MIN_RECORD_BYTES: usize = 7;
-/// Behind as many headers of one record, no part is named.
+/// After so many headers of a record, a fault does not name the part.
 const HEADERS_MAX: i32 = 10_000;
 
 /// A key or a value: where it begins in its record, and how long it is; negative for null.
@@ -32,7 +32,7 @@ struct Place {
 /// A header: its key, which is UTF-8 where a producer sends it, and its value.
 pub type Header<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// Where a section comes from, which decides what it may be like.
+/// Where a section comes from, which decides the valid offset deltas and header keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// From a producer: the offset deltas are 0, 1, 2, ..., and keys of headers are UTF-8.
@@ -40,7 +40,7 @@ pub enum Origin {
     /// From a broker's log. Compaction leaves gaps; and brokers store headers with keys of any
     /// bytes, which consumers read.
     Log {
-        /// The last that the batch's header allows.
+        /// The last offset delta in the batch's header.
         last_offset_delta: i32,
     },
 }
@@ -48,22 +48,22 @@ pub enum Origin {
 /// The offset deltas of the records.
 #[derive(Debug)]
 enum Deltas {
-    /// Of the first record; the others follow without gaps.
+    /// The delta of the first record; the others follow without gaps.
     From(i32),
-    /// Of each record.
+    /// The delta of each record.
     Each(Vec<i32>),
 }
 
 /// Why a section cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unread {
-    /// It is not what it must be.
+    /// It has a fault.
     Wrong(Fault),
-    /// There is no memory for what it holds.
+    /// There is no memory for its records.
     OutOfMemory,
 }
 
-/// The records of one batch, in its own memory.
+/// The records of a batch, in its own memory.
 #[derive(Debug)]
 pub struct Section {
     bytes: Arc<Vec<u8>>,
@@ -75,9 +75,9 @@ impl Section {
     /// Check a section, and find the records in it.
     ///
     /// # Errors
-    /// The bytes are not `count` records and nothing else, or there is no memory to say where they are.
+    /// The bytes are not exactly `count` records, or there is no memory for their places.
     pub fn read(bytes: Vec<u8>, count: usize, origin: Origin) -> Result<Self, Unread> {
-        // So many cannot be there: it is looked for what is wrong, but a count that lies takes no memory.
+        // So many records do not fit: the fault is found without memory for them.
         let lies = count > bytes.len() / MIN_RECORD_BYTES;
         let mut places = Vec::new();
         if !lies {
@@ -104,7 +104,7 @@ impl Section {
     /// Return some of the records; their bytes are shared.
     ///
     /// # Errors
-    /// There is no memory to say where they are.
+    /// There is no memory for their places.
     pub fn part(&self, records: Range<usize>) -> Result<Self, Unread> {
         let first = records.start;
         let places = copied(&self.places[records.clone()])?;
@@ -135,7 +135,8 @@ impl Section {
         self.places.iter().map(|place| self.field(place, place.value))
     }
 
-    /// Return what follows a prefix in every key, in order; None where a key does not begin with it.
+    /// Return the rest of every key after a prefix, in order; None where a key does not begin with
+    /// it.
     pub fn keys_after<'a>(
         &'a self,
         prefix: &[u8],
@@ -143,8 +144,8 @@ impl Section {
         after(self.keys(), prefix)
     }
 
-    /// Return what follows a prefix in every value, in order; None where a value does not begin with
-    /// it.
+    /// Return the rest of every value after a prefix, in order; None where a value does not begin
+    /// with it.
     pub fn values_after<'a>(
         &'a self,
         prefix: &[u8],
@@ -152,13 +153,13 @@ impl Section {
         after(self.values(), prefix)
     }
 
-    /// Return one record's key.
+    /// Return a record's key.
     pub fn key(&self, record: usize) -> Option<&[u8]> {
         let place = &self.places[record];
         self.field(place, place.key)
     }
 
-    /// Return one record's value.
+    /// Return a record's value.
     pub fn value(&self, record: usize) -> Option<&[u8]> {
         let place = &self.places[record];
         self.field(place, place.value)
@@ -169,12 +170,12 @@ impl Section {
         self.places.iter().map(|place| place.timestamp_delta)
     }
 
-    /// Return one record's difference to the batch's base timestamp.
+    /// Return a record's difference to the batch's base timestamp.
     pub fn timestamp_delta(&self, record: usize) -> i64 {
         self.places[record].timestamp_delta
     }
 
-    /// Return one record's difference to the batch's base offset.
+    /// Return a record's difference to the batch's base offset.
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // no more than deltas
     pub fn offset_delta(&self, record: usize) -> i32 {
         match &self.deltas {
@@ -183,7 +184,7 @@ impl Section {
         }
     }
 
-    /// Return the differences to the batch's base offset; None where there are no gaps.
+    /// Return the differences to the batch's base offset; None if they have no gaps.
     pub fn offset_deltas(&self) -> Option<&[i32]> {
         match &self.deltas {
             Deltas::From(_) => None,
@@ -198,7 +199,7 @@ impl Section {
 
     /// Return whether a record has a header of a name.
     ///
-    /// A key that is not UTF-8 is what it is read as: each part that is none is U+FFFD.
+    /// In a key that is not UTF-8, each invalid part is read as U+FFFD.
     pub fn has_header(&self, name: &str) -> bool {
         let may_be_read_as = name.contains(char::REPLACEMENT_CHARACTER);
         self.headers().any(|mut headers| {
@@ -216,7 +217,7 @@ impl Section {
         }
     }
 
-    /// Return all bytes of one record, its length included.
+    /// Return all bytes of a record, its length included.
     pub fn record(&self, record: usize) -> &[u8] {
         self.of(&self.places[record])
     }

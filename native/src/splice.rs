@@ -6,19 +6,19 @@
 use crate::cursor::{Cursor, put_varint, put_varlong, varint_size};
 use crate::section::{Headers, Section};
 
-/// What becomes of a key or a value.
+/// The change of a key or a value.
 #[derive(Debug, Clone, Copy)]
 pub enum Change<'a> {
     /// It stays.
     Same,
-    /// It is another value, or null.
+    /// It becomes these bytes, or null.
     New(Option<&'a [u8]>),
 }
 
-/// What becomes of the headers, timestamps and offsets of all records.
+/// The changes of the headers, timestamps and offsets of all records.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ForAll<'a> {
-    /// Headers whose keys begin with one of these are left out.
+    /// Headers whose keys begin with any of these prefixes are left out.
     pub without: &'a [&'a [u8]],
     /// Whether each record gets the same timestamp: the batch's base timestamp and `shift`.
     pub retimed: bool,
@@ -68,11 +68,11 @@ pub enum Unwritten {
     OutOfMemory,
 }
 
-/// A length takes no more bytes.
+/// The most bytes of a length.
 const LENGTH_MAX_BYTES: usize = 5;
-/// A timestamp takes no more bytes.
+/// The most bytes of a timestamp.
 const LONG_MAX_BYTES: usize = 10;
-/// A difference of nothing.
+/// A timestamp delta of 0.
 const ZERO: &[u8] = &[0];
 
 /// Writes the new section, one record after the other.
@@ -92,14 +92,14 @@ impl<'a> Splicer<'a> {
     /// Begin with nothing, and room for `size` bytes.
     ///
     /// # Errors
-    /// There is no memory for as many.
+    /// There is no memory for them.
     pub fn new(section: &'a Section, for_all: ForAll<'a>, size: usize) -> Result<Self, Unwritten> {
         let mut out = Vec::new();
         out.try_reserve_exact(size).map_err(|_| Unwritten::OutOfMemory)?;
         Ok(Self::behind(out, section, for_all))
     }
 
-    /// Begin behind what has been written of other sections.
+    /// Begin after the written records of other sections.
     pub const fn behind(out: Vec<u8>, section: &'a Section, for_all: ForAll<'a>) -> Self {
         Self { section, for_all, out, written: for_all.first, headers: Vec::new(), run: None }
     }

@@ -24,7 +24,7 @@ use penstock_native::lane::threads::{Adopted, Lane};
 
 const LIMITS: Limits = Limits { request_max_bytes: 10_000, valid_until: f64::INFINITY };
 
-/// Of Produce, one whose responses may name leaders.
+/// A version of Produce whose responses may name leaders.
 const VERSION: i16 = 10;
 
 /// API 0 is Produce, 3 is Python's, 5 is judged unless a topic is known; others are forwarded.
@@ -109,7 +109,7 @@ fn batch_with(values: &[&str], headers: &[u8]) -> Vec<u8> {
     sealed(batch)
 }
 
-/// The same batch with a checksum that is right: bit by bit, as RFC 3720 has it.
+/// The same batch with the correct checksum: bit by bit, as RFC 3720 has it.
 fn sealed(mut batch: Vec<u8>) -> Vec<u8> {
     let mut crc = u32::MAX;
     for byte in &batch[21..] {
@@ -455,7 +455,7 @@ fn each_check_has_its_say() {
         let (keys, accepts_null, longest) = (true, true, usize::MAX);
         Check::Fits { keys, accepts_null, schema: schema(text), longest }
     };
-    assert!(!accepts(keys(array), "[]")); // the keys are no JSON
+    assert!(!accepts(keys(array), "[]")); // the keys are not JSON
     let short = Check::Fits { keys: false, accepts_null: true, schema: schema(array), longest: 3 };
     assert!(accepts(short, "[1]"));
     let short = Check::Fits { keys: false, accepts_null: true, schema: schema(array), longest: 3 };
@@ -736,7 +736,7 @@ fn the_deepest_schema_has_room_on_the_stack_of_a_thread() {
     let mut ends = adopted_by(&lane, table, State::default(), b"");
     let frame = produced(1, &batch_of(&["{}"]));
     ends.client.write_all(&frame).unwrap();
-    let back = given_back(&lane, ends.number); // it is deeper than what is judged
+    let back = given_back(&lane, ends.number); // it is deeper than a lane judges
     assert_eq!((back.from_client, lane.panics()), (frame, 0));
 }
 
@@ -863,7 +863,7 @@ fn random_batches_are_judged_or_left_and_never_panic() {
 
 // With sockets and threads
 
-/// A connection through the lane: what a client and a broker have of it.
+/// A connection through the lane: the ends of a client and a broker.
 struct Ends {
     client: TcpStream,
     broker: TcpStream,

@@ -1,8 +1,8 @@
 //! Connections that change their owner at random, with real sockets: each byte arrives once, in order.
 //!
 //! Requests and responses are small and large, both ends read and write parts of any size, and a side
-//! that does not read for a while has the lane write only a part. In between, what Python does happens:
-//! the connection is taken back at any byte, what is still to be sent is sent, and it is given away again.
+//! that does not read for a while has the lane write only a part. In between, as Python does, the
+//! connection is taken back at any byte, its unsent bytes are sent, and it is handed over again.
 #![cfg(target_os = "linux")]
 
 use std::io::{ErrorKind, Read, Write};
@@ -64,7 +64,7 @@ fn request(number: i32, chance: &mut Chance) -> (Vec<u8>, bool) {
             let start = [&[0, 1, b'c', 0, 0][..], &acks.to_be_bytes(), &[0; 4]].concat();
             (frame(&head(0), &[start, chance.bytes(size)].concat()), acks != 0)
         }
-        // The same of a topic that is known: of such requests all has to be there
+        // The same of a known topic: these requests have to be complete
         2 => {
             let records = chance.bytes(size.min(100));
             let start = [&[0, 1, b'c', 0, 0, 0, 1, 0, 0, 0, 0][..], &[2, 2, b't', 2, 0, 0, 0, 0]];
@@ -112,7 +112,7 @@ fn receive(mut socket: &TcpStream, total: usize, chance: &mut Chance, mut each: 
     }
 }
 
-/// Send what the lane has left to send, as Python does.
+/// Send the bytes that the lane has not sent, as Python does.
 fn send_rest(mut socket: &TcpStream, mut data: &[u8]) {
     while !data.is_empty() {
         match socket.write(data) {
@@ -125,7 +125,7 @@ fn send_rest(mut socket: &TcpStream, mut data: &[u8]) {
     }
 }
 
-/// Have requests and responses go through; return how often the connection has changed its owner.
+/// Forward requests and responses; return how often the connection has changed its owner.
 fn happens(lane: &Lane, seed: u64) -> usize {
     let mut chance = Chance(seed);
     let all: Vec<_> = (0..200).map(|number| request(number, &mut chance)).collect();
@@ -140,7 +140,7 @@ fn happens(lane: &Lane, seed: u64) -> usize {
         })
         .collect();
     let responses = answers.concat();
-    // After so many bytes of requests the broker has one that it answers.
+    // After so many bytes of requests the broker answers a request.
     let mut ends = Vec::new();
     let mut end = 0;
     for (frame, answered) in &all {

@@ -1,9 +1,9 @@
 //! A schema as a table of nodes, which name each other by number; 0 is the schema's own.
 
-/// What stands for a type, or for several records that are in each other.
+/// A type, or several records that are in each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
-    /// Anything that always takes as many bytes.
+    /// A value that always takes so many bytes.
     Step(usize),
     /// One byte, 0 or 1.
     Boolean,
@@ -11,11 +11,11 @@ pub enum Node {
     Int,
     /// A number of 64 bits.
     Long,
-    /// A length, and as many bytes.
+    /// A length, and so many bytes.
     Bytes,
     /// The same in UTF-8.
     String,
-    /// The number of one of as many symbols.
+    /// The number of a symbol; the enum has so many symbols.
     Enum(usize),
     /// The number of a branch, and a value of it.
     Union(Box<[u32]>),
@@ -23,20 +23,20 @@ pub enum Node {
     Array {
         /// The items' node.
         item: u32,
-        /// How many values without bytes an item is that takes none.
+        /// How many values without bytes an item has, if it takes no bytes.
         empty: u64,
     },
     /// Blocks of keys and values.
     Map(u32),
-    /// The fields that may take bytes, one after the other.
+    /// The fields that may take bytes, in order.
     Record(Box<[Field]>),
-    /// Records of which each has nothing but the next one.
+    /// Records of which each has nothing but the next record.
     Chain {
-        /// How many there are.
+        /// How many records.
         records: usize,
-        /// What the last of them has.
+        /// The node of the last record's field.
         end: u32,
-        /// The field of the first one.
+        /// The field of the first record.
         first: Field,
     },
 }
@@ -44,13 +44,13 @@ pub enum Node {
 /// A record's field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its name, as it is shown.
+    /// Its name in messages.
     pub name: Box<str>,
     /// Its type.
     pub node: u32,
 }
 
-/// Bounds of what a payload may be.
+/// The limits of a payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// How many records, arrays and maps may be around a value, itself included.
@@ -73,10 +73,10 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Check that all nodes are there that are named, and that no way through them has no end.
+    /// Check that all named nodes exist, and that each way through them has an end.
     ///
     /// # Errors
-    /// One is not; there is none; or a union is in a union, or a chain has no records.
+    /// A node does not exist, there are no nodes, a union is in a union, or a chain has no records.
     pub fn new(nodes: Vec<Node>, limits: Limits) -> Result<Self, NoSuchNode> {
         let is_there = |node: &u32| usize::try_from(*node).is_ok_and(|node| node < nodes.len());
         let is_union = |node: &u32| matches!(nodes[*node as usize], Node::Union(_));

@@ -10,7 +10,7 @@ use super::walk::Wrong;
 pub(super) struct Rest<'a>(pub &'a [u8]);
 
 impl<'a> Rest<'a> {
-    /// Step over as many bytes, and return them.
+    /// Step over `size` bytes, and return them.
     #[inline]
     pub fn take(&mut self, size: usize) -> Result<&'a [u8], Wrong> {
         let (taken, rest) = self.0.split_at_checked(size).ok_or(Wrong::Ended)?;
@@ -18,7 +18,7 @@ impl<'a> Rest<'a> {
         Ok(taken)
     }
 
-    /// Read one byte.
+    /// Read a byte.
     #[inline]
     pub fn byte(&mut self) -> Result<u8, Wrong> {
         let (byte, rest) = self.0.split_first().ok_or(Wrong::Ended)?;
@@ -39,7 +39,7 @@ impl<'a> Rest<'a> {
         Ok((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
     }
 
-    /// Read how long something is. What does not fit memory is behind the end, too.
+    /// Read a length. A length that does not fit memory is beyond the end, too.
     #[inline]
     pub fn length(&mut self) -> Result<usize, Wrong> {
         match self.long() {
@@ -49,13 +49,13 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// Read which of as many it is.
+    /// Read an index below `count`.
     #[inline]
     pub fn index(&mut self, count: usize, wrong: Wrong) -> Result<usize, Wrong> {
         usize::try_from(self.long()?).ok().filter(|index| *index < count).ok_or(wrong)
     }
 
-    /// Read how many items follow, and where the block ends, if it says so: with as many bytes left.
+    /// Read how many items follow and, if the block has a size, how many bytes are left at its end.
     #[inline]
     pub fn block(&mut self) -> Result<(u64, Option<usize>), Wrong> {
         let of_block = |wrong| if wrong == Wrong::Ended { wrong } else { Wrong::Block };
@@ -64,7 +64,7 @@ impl<'a> Rest<'a> {
             return Ok((count.unsigned_abs(), None));
         }
         let size = self.length().map_err(of_block)?;
-        // Where it says that it ends behind the payload, no value of it does.
+        // If the block's end is beyond the payload, no value ends there.
         let left = self.0.len().checked_sub(size);
         Ok((count.unsigned_abs(), Some(left.unwrap_or(usize::MAX))))
     }

@@ -1,8 +1,8 @@
-//! Where in a payload something is wrong: the way there through the schema, as messages show it.
+//! The place of a fault in a payload: the way there through the schema, as messages show it.
 
 use super::nodes::{Node, Nodes};
 
-/// One step of the way.
+/// A step of the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// A record's field.
@@ -26,7 +26,7 @@ pub enum Step {
 }
 
 impl Nodes {
-    /// Return a place as messages call it. The last steps are shown where there are many.
+    /// Return a place as messages show it: only the last steps of a long way.
     ///
     /// `steps` come from the innermost to the outermost.
     pub(super) fn place(&self, steps: &[Step]) -> String {
@@ -70,7 +70,7 @@ impl Nodes {
         let mut names = String::new();
         let mut node = node;
         for _ in 0..records {
-            // The last record of a chain may have more fields, and then is none itself.
+            // The last record of a chain may have more fields, and then is not a chain itself.
             let Node::Chain { first, .. } = &self.nodes[node as usize] else { break };
             names.push('.');
             names.push_str(&first.name);

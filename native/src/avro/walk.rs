@@ -7,19 +7,19 @@ use super::place::Step;
 /// A fault of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
-    /// The payload ends before it does.
+    /// The payload ends before the value.
     Ended,
-    /// Bytes follow it.
+    /// Bytes follow the value.
     Behind(usize),
-    /// A boolean of another byte.
+    /// A boolean that is neither 0 nor 1.
     Boolean,
     /// Too many bits.
     LongerThanInt,
     /// Too many bits.
     LongerThanLong,
-    /// A length that none can be.
+    /// A length that is negative or too large.
     Length,
-    /// A block's count or size that none can be.
+    /// A block's count or size that is not valid.
     Block,
     /// A block that has another size than it says.
     BlockEnd,
@@ -38,7 +38,7 @@ pub enum Wrong {
 }
 
 impl Nodes {
-    /// Return what is wrong with a payload, as messages say it; None where it fits.
+    /// Return the fault of a payload, as messages show it; None where it fits.
     pub fn objection(&self, payload: &[u8]) -> Option<String> {
         let mut walk = Walk { nodes: self, rest: Rest(payload), empty: 0, steps: Vec::new() };
         let wrong = match walk.value(0, 0) {
@@ -89,7 +89,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Step over a value, which has as many records, arrays and maps around it.
+    /// Step over a value with `level` records, arrays and maps around it.
     fn value(&mut self, at: u32, level: usize) -> Result<(), Wrong> {
         let nodes: &'a Nodes = self.nodes;
         match &nodes.nodes[at as usize] {
@@ -167,7 +167,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Step over items that all take as many bytes.
+    /// Step over `count` items that take `size` bytes each.
     fn steps_of(&mut self, count: u64, size: usize, empty: u64) -> Result<(), Wrong> {
         self.empty = self.empty.saturating_add(count.saturating_mul(empty));
         if self.empty > self.nodes.limits.empty_items {

@@ -1,6 +1,6 @@
 //! `contentEncoding`: base64 (RFC 4648), with its padding.
 
-/// Return what a text encodes; None where it is not base64.
+/// Decode a text; None where it is not base64.
 pub fn decoded(text: &str) -> Option<Vec<u8>> {
     let bytes = text.as_bytes();
     if !bytes.len().is_multiple_of(4) {
@@ -17,7 +17,7 @@ pub fn decoded(text: &str) -> Option<Vec<u8>> {
         let missing = 4 - four.len();
         let bits = bits << (6 * missing);
         if missing > 0 && bits & ((1 << (8 * missing)) - 1) != 0 {
-            return None; // bits that nothing stands for
+            return None; // unused bits that are not zero
         }
         out.extend_from_slice(&bits.to_be_bytes()[1..4 - missing]);
     }

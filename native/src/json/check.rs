@@ -1,8 +1,8 @@
 //! Judges a text by a compiled schema, within a budget of steps.
 //!
-//! The verdict comes first and the reason with it: no value is judged again to say why. What
-//! several ways lead to is remembered once a text has taken many steps, so that each schema
-//! judges each value once, however many ways there are.
+//! The verdict comes with its reason: no value is judged again for it. After many steps, the
+//! verdicts of schemas that references lead to are remembered, so that each of these schemas
+//! judges each value once.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -22,10 +22,10 @@ mod one_pass;
 const MAX_DEPTH: u32 = 2000;
 /// After how many steps verdicts are remembered; below, that takes longer than to judge again.
 const REMEMBERED_AFTER: u64 = 10_000;
-/// What it costs to remember a verdict: the memory for that is bounded by the budget, too.
+/// The steps for remembering a verdict: so the budget bounds the memory, too.
 const STEPS_TO_REMEMBER: u64 = 8;
-/// How many steps a text may take while it is read, and for each of its bytes. Steps taken in
-/// vain is no loss for others, so it has to be in proportion to the text.
+/// The most steps of `one_pass`: for a text, and for each of its bytes. A pass in vain is not taken
+/// from the budget, so its steps have to be in proportion to the text.
 const PASS_STEPS: (u64, u64) = (10_000, 16);
 
 /// Why a value does not fit.
@@ -64,7 +64,7 @@ impl Schema {
     /// Judge a text.
     ///
     /// `values` is kept from text to text. Steps are taken from `budget`: one for each schema
-    /// that judges a value, and others in proportion to what is compared.
+    /// that judges a value, and more in proportion to the compared values.
     pub fn judge(&self, bytes: &[u8], values: &mut Values, budget: &mut u64) -> Verdict {
         let text = match Text::unread(bytes, values) {
             Ok(text) => text,
@@ -145,7 +145,7 @@ struct Check<'s, 't> {
     left: u64,
     remembers_below: u64,
     depth: u32,
-    /// How many schemas are open whose failures are not the value's.
+    /// How many of the open schemas may fail without a reason.
     silent: u32,
     failure: Option<Failure>,
     remembered: Option<HashMap<(NodeId, u32, u32), bool>>,
@@ -224,7 +224,7 @@ impl Check<'_, '_> {
         fits
     }
 
-    /// Judge a value by a schema that others may lead to as well.
+    /// Judge a value by a schema that references lead to; remember the verdict.
     fn once(
         &mut self,
         id: NodeId,
@@ -236,7 +236,7 @@ impl Check<'_, '_> {
         let key = (id, at, self.scope);
         match self.remembered.get_or_insert_default().get(&key) {
             Some(true) if seen.is_none() => return true,
-            // Where the reason counts, it is looked for again: on one path only.
+            // If a reason is needed, the value is judged again: on one path only.
             Some(false) if self.silent > 0 => return false,
             _ => {}
         }
@@ -259,7 +259,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Judge by a schema that says what becomes of items or properties that no keyword has seen.
+    /// Judge by a schema with `unevaluatedItems` or `unevaluatedProperties`.
     fn all_evaluated(
         &mut self,
         node: &Node,
@@ -329,7 +329,7 @@ impl Check<'_, '_> {
         is_certain && node.types & bit != 0 || self.is_number_of_type(node, value)
     }
 
-    /// Judge by the types what is a number, but none whose kind says enough.
+    /// Return whether a number has an allowed type; false where its kind alone has decided.
     fn is_number_of_type(&self, node: &Node, value: Value) -> bool {
         match value.kind {
             Kind::Whole if value.len <= 18 => false,
@@ -350,7 +350,7 @@ impl Check<'_, '_> {
         false
     }
 
-    /// Take steps for work that is not a schema; false where there are not as many.
+    /// Take steps for work that is not a schema; false if too few are left.
     fn take(&mut self, steps: u64) -> bool {
         if self.left <= steps || self.is_over {
             self.left = 0;
@@ -361,7 +361,7 @@ impl Check<'_, '_> {
         true
     }
 
-    /// Return whether a text matches; None, and nothing more is judged, where that is not found out.
+    /// Return whether a text matches; None if that takes too much work, and judging ends.
     fn matches(&mut self, pattern: &Pattern, text: &str) -> Option<bool> {
         if !self.take(pattern.steps(text.len())) {
             return None;
@@ -392,7 +392,7 @@ impl Check<'_, '_> {
         self.fail(allowed.keyword, allowed.place, at)
     }
 
-    /// Return whether a value is a constant.
+    /// Return whether a value equals a constant.
     fn equals(&mut self, at: u32, constant: &Constant) -> bool {
         let value = self.text.at(at);
         match (value.kind, constant) {
@@ -513,7 +513,7 @@ impl Check<'_, '_> {
             return false;
         }
         let characters = match self.text.plain(value) {
-            // Each character has one byte that does not continue another character.
+            // Each character has one byte that is not a continuation byte.
             Some(raw) => raw.iter().map(|&byte| u64::from(byte & 0xc0 != 0x80)).sum(),
             None => self.text.string(value).chars().count() as u64,
         };
@@ -715,10 +715,10 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Judge an object; again, where it has a property twice, by those that count alone.
+    /// Judge an object; again, if it fails and has duplicates, by the properties that count.
     fn object(&mut self, checks: &ObjectChecks, at: u32, mut seen: Option<&mut Seen>) -> bool {
         if checks.min.is_some() {
-            self.text.replace(at); // only this may hold of too many
+            self.text.replace(at); // only this may hold because of duplicates
         }
         self.object_once(checks, at, seen.as_deref_mut())
             || !self.is_over && self.text.replace(at) && self.object_once(checks, at, seen)
@@ -730,7 +730,7 @@ impl Check<'_, '_> {
         }
         if !self.each_property(checks, at, seen) {
             if self.silent == 0 && !self.is_over {
-                self.lacks(checks, at); // unless another property has given the reason
+                self.lacks(checks, at); // a missing property comes first as the reason
             }
             return false;
         }
@@ -800,7 +800,7 @@ impl Check<'_, '_> {
         required.are_all() || self.lacks(checks, at)
     }
 
-    /// Return the position of a name among those that a schema names.
+    /// Return the position of a name in `checks.known`.
     #[inline]
     fn known(&self, checks: &ObjectChecks, name: Value, expected: usize) -> Option<usize> {
         let Some(raw) = self.text.plain(name) else {
@@ -819,7 +819,7 @@ impl Check<'_, '_> {
         checks.by_name.get(raw).map(|&position| position as usize)
     }
 
-    /// Judge a property by what a schema says besides `properties`.
+    /// Judge a property by `propertyNames`, `patternProperties` and `additionalProperties`.
     fn others(
         &mut self,
         checks: &ObjectChecks,
@@ -865,7 +865,7 @@ impl Check<'_, '_> {
         true
     }
 
-    /// Refuse an object for a property that is required and not there; true where all are.
+    /// Refuse an object that lacks a required property; true if it has all.
     fn lacks(&mut self, checks: &ObjectChecks, at: u32) -> bool {
         if checks.required.is_empty() {
             return true;
@@ -934,7 +934,7 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Judge by a schema that may fail, without a reason; take what it evaluated if it fits.
+    /// Judge by a schema that may fail without a reason; if it fits, take its evaluated parts.
     fn quietly(&mut self, node: NodeId, at: u32, seen: Option<&mut Seen>) -> bool {
         self.silent += 1;
         let fits = match seen {
@@ -956,7 +956,7 @@ impl Check<'_, '_> {
         if seen.is_none() {
             return nodes.iter().any(|&node| self.quietly(node, at, None));
         }
-        // Each that fits evaluates something.
+        // Each schema that fits may evaluate other parts.
         let mut fits = false;
         for &node in nodes {
             fits |= self.quietly(node, at, seen.as_deref_mut());

@@ -92,7 +92,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Compile what the dynamic scope may have.
+    /// Compile the schemas of all dynamic anchors.
     fn anchor(&mut self) {
         for resource in 0..self.resources.list.len() {
             let found = self.resources.list[resource].dynamic.clone();
@@ -143,7 +143,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// The keywords of one schema.
+/// The keywords of a schema.
 struct Keywords<'c, 'a> {
     compiler: &'c mut Compiler<'a>,
     at: Located<'a>,
@@ -394,7 +394,7 @@ impl<'a> Keywords<'_, 'a> {
         }
     }
 
-    /// Take `dependentRequired`, and what `dependencies` has of the same.
+    /// Compile `dependentRequired`, and the arrays in `dependencies`.
     fn dependencies(&mut self, checks: &mut ObjectChecks) {
         let found = [self.get("dependentRequired", 2019, u16::MAX), self.any("dependencies")];
         for (name, needed) in found.into_iter().flatten().flat_map(Json::properties) {
@@ -472,7 +472,7 @@ impl<'a> Keywords<'_, 'a> {
         Ok(())
     }
 
-    /// Return what a reference leads to; None where its document is missing.
+    /// Return the schema that a reference leads to; None where its document is missing.
     fn resolved(&mut self, reference: &str) -> Result<Option<(NodeId, Located<'a>)>, Fault> {
         match self.compiler.resources.resolve(self.at.resource, reference) {
             Ok(located) => {
@@ -490,7 +490,7 @@ impl<'a> Keywords<'_, 'a> {
         }
     }
 
-    /// Return the number of a dynamic anchor, where a schema has one of this name.
+    /// Return the number of a dynamic anchor, if the schema has an anchor of this name.
     fn dynamic(&mut self, located: Located<'a>, name: &str) -> Option<u32> {
         let own = &self.compiler.resources.list[located.resource as usize].dynamic;
         let is_there =
@@ -554,7 +554,7 @@ fn looping(nodes: &[Node]) -> Result<(), Fault> {
     for target in nodes.iter().flat_map(same_value) {
         before[target as usize] += 1;
     }
-    // Those to which nothing leads are taken away until there are none of them.
+    // Remove the nodes that no remaining node leads to, until there are no more of them.
     let mut free: Vec<_> = (0..nodes.len()).filter(|&node| before[node] == 0).collect();
     let mut left = nodes.len();
     while let Some(node) = free.pop() {
@@ -586,7 +586,7 @@ fn same_value(node: &Node) -> Vec<NodeId> {
                 found.push(*inner);
                 found.extend(then.iter().chain(other));
             }
-            // What the scope makes of it is not known here; the depth of judging is bounded.
+            // Its target depends on the dynamic scope. A loop ends at `check::MAX_DEPTH`.
             InPlace::Dynamic(..) => {}
         }
     }

@@ -6,7 +6,7 @@ use super::text::{Flaw, Kind, Text, Values};
 /// How many levels a schema may have.
 const MAX_LEVELS: usize = 255;
 
-/// What a value is.
+/// The content of a value.
 #[derive(Debug)]
 pub enum Content {
     /// `null`
@@ -26,9 +26,9 @@ pub enum Content {
 /// A value of a schema.
 #[derive(Debug)]
 pub struct Json {
-    /// What it is.
+    /// Its content.
     pub content: Content,
-    /// Where it is written: from which byte to before which.
+    /// Where it starts and ends in the text.
     pub span: (usize, usize),
 }
 
@@ -49,27 +49,27 @@ impl Json {
         self.properties().iter().find(|(own, _)| own == name).map(|(_, value)| value)
     }
 
-    /// Return the properties of an object; none of another value.
+    /// Return the properties of an object; empty for any other value.
     pub fn properties(&self) -> &[(String, Self)] {
         if let Content::Object(properties) = &self.content { properties } else { &[] }
     }
 
-    /// Return the items of an array; none of another value.
+    /// Return the items of an array; empty for any other value.
     pub fn items(&self) -> &[Self] {
         if let Content::Array(items) = &self.content { items } else { &[] }
     }
 
-    /// Return a string; None of another value.
+    /// Return a string; None for any other value.
     pub fn text(&self) -> Option<&str> {
         if let Content::String(text) = &self.content { Some(text) } else { None }
     }
 
-    /// Return a number; None of another value.
+    /// Return a number; None for any other value.
     pub fn number(&self) -> Option<Number> {
         if let Content::Number(number) = self.content { Some(number) } else { None }
     }
 
-    /// Return a number of characters, items or properties; None of another value.
+    /// Return a number of characters, items or properties; None for any other value.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn count(&self) -> Option<u64> {
         match self.number()? {
@@ -78,7 +78,7 @@ impl Json {
         }
     }
 
-    /// Return the string of a property; None where there is none.
+    /// Return the string of a property; None where it is missing or not a string.
     pub fn text_of(&self, name: &str) -> Option<&str> {
         self.get(name)?.text()
     }

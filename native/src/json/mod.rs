@@ -1,10 +1,10 @@
 //! JSON texts judged by JSON Schemas, drafts 4 to 2020-12, with a bound on the work.
 //!
-//! A schema is read into a tree (`document`), its references are resolved (`resources`), and what
-//! it requires is laid out by the types of values (`compile`, `node`). Most texts fit, and are judged
-//! while their tokens are read (`scan`, `check::one_pass`). Of any other, all values are read into
-//! a flat list (`text`); `check` goes over it: it gives the verdict, and with it the first reason
-//! for a refusal.
+//! A schema is read into a tree (`document`), its references are resolved (`resources`), and its
+//! checks are laid out by the types of values (`compile`, `node`). Most texts fit, and are judged
+//! while their tokens are read (`scan`, `check::one_pass`). The values of any other text are read
+//! into a flat list (`text`); `check` judges it, and gives the verdict with the first reason for a
+//! refusal.
 
 mod base64;
 pub mod check;

@@ -35,9 +35,9 @@ pub mod types {
 pub struct Place {
     /// The position of its document.
     pub document: u32,
-    /// From which byte.
+    /// The first byte.
     pub start: u32,
-    /// To before which byte.
+    /// The byte after the last.
     pub end: u32,
 }
 
@@ -49,19 +49,19 @@ pub struct Document {
     pub draft: u16,
     /// Its text.
     pub text: Vec<u8>,
-    /// What the text says.
+    /// The text as a tree.
     pub json: Json,
 }
 
-/// One schema: `true`, `false` or an object of keywords.
+/// A schema: `true`, `false` or an object of keywords.
 #[derive(Debug, Default)]
 #[allow(clippy::struct_excessive_bools)] // each is found out once, and looked at alone
 pub struct Node {
-    /// The types that it allows; none is the schema `false`.
+    /// The types that it allows; 0 is the schema `false`.
     pub types: u8,
-    /// Where `type` is written; of the schema `false`, that.
+    /// Where `type` is written, or the schema `false`.
     pub types_at: Place,
-    /// Whether it says nothing but the types.
+    /// Whether it limits nothing but the types.
     pub is_plain: bool,
     /// Whether it is a reference and nothing else.
     pub is_reference: bool,
@@ -71,21 +71,21 @@ pub struct Node {
     pub reads_items: bool,
     /// Its draft.
     pub draft: u16,
-    /// Whether several references lead here, or one from inside.
+    /// Whether a reference leads here.
     pub is_target: bool,
     /// Its resource, which anchors of the dynamic scope belong to.
     pub resource: u32,
-    /// `const` and `enum`: one of the values, each of them.
+    /// `const` and `enum`.
     pub values: Vec<OneOf>,
-    /// Of numbers.
+    /// Checks of numbers.
     pub number: Vec<NumberCheck>,
-    /// Of strings.
+    /// Checks of strings.
     pub string: Option<Box<StringChecks>>,
-    /// Of arrays.
+    /// Checks of arrays.
     pub array: Option<Box<ArrayChecks>>,
-    /// Of objects.
+    /// Checks of objects.
     pub object: Option<Box<ObjectChecks>>,
-    /// Of the same value.
+    /// Keywords whose schemas judge the same value.
     pub in_place: Vec<InPlace>,
     /// `unevaluatedItems`.
     pub unevaluated_items: Option<(NodeId, Place)>,
@@ -139,7 +139,7 @@ impl ObjectChecks {
 /// `const` or `enum`.
 #[derive(Debug)]
 pub struct OneOf {
-    /// Which of the two.
+    /// The name of the keyword.
     pub keyword: &'static str,
     /// The values' strings, where all are strings.
     pub strings: Option<Vec<Box<[u8]>>>,
@@ -184,7 +184,7 @@ pub enum Limit {
 /// A check of numbers.
 #[derive(Debug)]
 pub struct NumberCheck {
-    /// Which one.
+    /// The keyword.
     pub limit: Limit,
     /// The keyword's number.
     pub number: Number,
@@ -221,9 +221,9 @@ pub struct ArrayChecks {
     pub max: Count,
     /// `uniqueItems`
     pub unique: Option<Place>,
-    /// The schemas of the first items.
+    /// The schemas of the first items, in order.
     pub first: Vec<NodeId>,
-    /// The schema of the items behind them.
+    /// The schema of the items after them.
     pub rest: Option<NodeId>,
     /// `additionalItems: false`.
     pub no_rest: Option<Place>,
@@ -249,11 +249,11 @@ pub struct Contains {
 pub struct Known {
     /// Its name.
     pub name: Box<[u8]>,
-    /// The same as most texts write it.
+    /// The name as most texts write it.
     pub written: Name,
     /// Its schema.
     pub node: Option<NodeId>,
-    /// Its position among those that are required.
+    /// Its position in `ObjectChecks::required`.
     pub required: Option<u32>,
 }
 
@@ -268,9 +268,9 @@ pub struct ObjectChecks {
     pub known: Vec<Known>,
     /// Their positions, by name.
     pub by_name: HashMap<Box<[u8]>, u32>,
-    /// `required`: positions in `known`, each with where it is written.
+    /// `required`: positions in `known`, each with its place.
     pub required: Vec<(u32, Place)>,
-    /// `dependentRequired`: a name, and what is required where it is there.
+    /// `dependentRequired`: a name, and the names that are required with it.
     pub dependent: Vec<(String, Vec<(String, Place)>)>,
     /// `patternProperties`
     pub patterns: Vec<(Pattern, NodeId)>,
@@ -297,7 +297,7 @@ pub enum InPlace {
     If(NodeId, Option<NodeId>, Option<NodeId>),
     /// `$ref`, or another reference that means the same everywhere
     Ref(NodeId),
-    /// `$dynamicRef` or `$recursiveRef`: the anchor, and what it means where no scope has it
+    /// `$dynamicRef` or `$recursiveRef`: the anchor, and the schema if no scope has it
     Dynamic(u32, NodeId),
 }
 
@@ -323,7 +323,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Return what is written at a place.
+    /// Return the text at a place.
     pub fn written(&self, place: Place) -> &str {
         let bytes = self
             .documents

@@ -12,7 +12,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// Return what is written; `whole` where there is neither a fraction nor an exponent.
+    /// Return the number that is written; `whole` if it has neither a fraction nor an exponent.
     #[inline]
     pub fn parse(raw: &[u8], whole: bool) -> Self {
         if whole && let Some(number) = small(raw) {
@@ -21,7 +21,7 @@ impl Number {
         Self::Double(double(raw))
     }
 
-    /// Compare a number with a fraction by what is before the point, where that says enough.
+    /// Compare a number with a fraction by its digits before the point; None if they do not decide.
     #[inline]
     pub fn order_by_whole_part(raw: &[u8], other: i128) -> Option<Ordering> {
         let mut whole = 0_i64;
@@ -29,10 +29,10 @@ impl Number {
             match byte {
                 b'0'..=b'9' if at < 18 => whole = whole * 10 + i64::from(byte - b'0'),
                 b'.' if raw.len() < at + 20 => {
-                    // Of an exponent nothing is known here, and of a double that is rounded
-                    // only that it is not beyond the next whole number.
+                    // A number with an exponent is not decided here. A double may be rounded,
+                    // but not beyond the next whole number.
                     let whole = i128::from(whole);
-                    // Letters alone are above the digits, and without a branch that is quick.
+                    // Only letters are above the digits. Without a branch this is fast.
                     let plain = raw[at + 1..].iter().fold(0, |most, &byte| byte.max(most)) <= b'9';
                     return match () {
                         () if plain && other < whole => Some(Ordering::Greater),
@@ -51,8 +51,7 @@ impl Number {
         double(raw).is_infinite()
     }
 
-    /// Return whether there is nothing behind the point; `4` is that of draft 4, where a number
-    /// that is written with one is none.
+    /// Return whether a number is whole. In draft 4, `1.0` is not.
     pub fn is_whole(self, draft: u16) -> bool {
         match self {
             Self::Whole(_) => true,
@@ -113,7 +112,7 @@ impl Number {
             Self::Whole(whole) => whole as f64,
             Self::Double(double) => double,
         };
-        (double + 0.0).to_bits() // of -0, 0
+        (double + 0.0).to_bits() // -0 becomes 0
     }
 }
 

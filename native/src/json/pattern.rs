@@ -3,12 +3,12 @@
 use regex::Regex;
 use regex_syntax::hir::{Hir, HirKind};
 
-/// How often an expression with look-around or references back may go back within one text;
-/// beyond it nothing is known of the text.
+/// The most backtracking steps of an expression with look-around or backreferences in a text.
+/// After them the result is unknown.
 pub const MAX_STEPS_BACK: usize = 100_000;
 
-/// So many places of an expression may be tried for each byte of a text, where its automaton cannot
-/// be small: 32 KiB, after which a judge looks at the clock, then take a tenth of a second.
+/// The most places of an expression that may be tried for each byte of a text, if its automaton
+/// is large. 32 KiB, after which a judge looks at the clock, then take a tenth of a second.
 const WIDTH_MAX: u64 = 1_000;
 
 /// A regular expression.
@@ -18,12 +18,12 @@ pub enum Pattern {
     Linear(Regex),
     /// In time in proportion to the text, and to the expression, which is long.
     Wide(Regex),
-    /// With look-around or references back: tries, up to a bound.
+    /// With look-around or backreferences: tries, up to a bound.
     Backtracking(Box<fancy_regex::Regex>),
 }
 
 impl Pattern {
-    /// Compile an expression; None where it is none.
+    /// Compile an expression; None if it is not valid.
     pub fn new(source: &str) -> Option<Self> {
         let translated = jsonschema_regex::to_rust_regex(source).ok()?;
         if let Ok(regex) = Regex::new(&translated) {

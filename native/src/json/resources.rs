@@ -1,4 +1,4 @@
-//! The schema resources of documents, their anchors, and what references mean.
+//! The schema resources of documents, their anchors, and the targets of references.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -39,7 +39,7 @@ pub struct Resource<'a> {
     pub draft: u16,
     /// The position of its document.
     pub document: u32,
-    /// Its anchors for `$dynamicRef`, by name; the empty one is `$recursiveAnchor`.
+    /// Its anchors for `$dynamicRef`, by name; the empty name is `$recursiveAnchor`.
     pub dynamic: Vec<(String, &'a Json)>,
 }
 
@@ -52,7 +52,7 @@ pub struct Located<'a> {
     pub resource: u32,
 }
 
-/// Why a reference means nothing.
+/// Why a reference has no target.
 pub enum Unresolved {
     /// There is no document with this URI.
     Document(String),
@@ -60,7 +60,7 @@ pub enum Unresolved {
     Fragment,
 }
 
-/// All that references may lead to.
+/// The targets of references.
 pub struct Resources<'a> {
     /// The resources.
     pub list: Vec<Resource<'a>>,
@@ -85,7 +85,7 @@ impl<'a> Resources<'a> {
         found
     }
 
-    /// Return what a reference within a resource means.
+    /// Return the target of a reference within a resource.
     pub fn resolve(&self, resource: u32, reference: &str) -> Result<Located<'a>, Unresolved> {
         let (_, fragment) = split(reference);
         let uri = join(&self.list[resource as usize].uri, reference);
@@ -143,7 +143,7 @@ impl<'a> Resources<'a> {
             && json.text_of("$ref").is_some()
             && !self.by_json.contains_key(&std::ptr::from_ref(json))
         {
-            // What stands beside a reference does not count, but may be referred to.
+            // The keywords next to `$ref` have no effect, but references may lead into them.
             self.walk_inside(json, resource);
             return;
         }

@@ -1,9 +1,9 @@
-//! Reads the tokens of a JSON text, each from where the last one ended.
+//! Reads the tokens of a JSON text, in order.
 
 use super::number::Number;
 use super::text::{ESCAPED, Flaw, Kind, Value};
 
-/// Up to how many digits a number cannot be too large for a double.
+/// The most digits of a number that certainly fits a double.
 const CERTAINLY_FINITE: usize = 300;
 
 /// A text, and how far it has been read.
@@ -15,10 +15,10 @@ pub struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Return the next byte, which stays the next one.
+    /// Return the next byte without passing over it.
     #[inline]
     pub fn peek(&self) -> u8 {
-        // No JSON has a zero byte outside of a string, so the end can be one.
+        // JSON has no zero byte outside of strings, so 0 can stand for the end.
         self.bytes.get(self.at).copied().unwrap_or(0)
     }
 
@@ -34,7 +34,7 @@ impl Scan<'_> {
     ///
     /// # Errors
     ///
-    /// There is none, or a number that is too large.
+    /// There is no valid scalar, or a number is too large.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a value that is returned through memory takes longer to read
     pub fn scalar(&mut self) -> Result<Value, Flaw> {
@@ -56,11 +56,11 @@ impl Scan<'_> {
         if self.bytes.get(start..self.at) == Some(word) { Ok(kind) } else { Err(Flaw::Syntax) }
     }
 
-    /// Read the colon behind a name.
+    /// Read the colon after a name.
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// There is no colon.
     #[inline]
     pub fn colon(&mut self) -> Result<(), Flaw> {
         self.space();
@@ -72,7 +72,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Read what is behind an item or property: true where another item or property follows.
+    /// Read the comma or bracket after an item or property: true for a comma.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Scan<'_> {
         if found == close { Ok(false) } else { Err(Flaw::Syntax) }
     }
 
-    /// Return whether a name is next, and how it is written has nothing to escape.
+    /// Return whether a name is next, and is written without escapes.
     #[inline]
     pub fn has_name(&self, name: &Name) -> bool {
         let Some([b'"', rest @ ..]) = self.bytes.get(self.at..) else { return false };
@@ -106,7 +106,7 @@ impl Scan<'_> {
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// There is no valid string.
     #[inline(always)]
     #[allow(clippy::inline_always)] // as `scalar`
     pub fn string(&mut self) -> Result<Value, Flaw> {
@@ -179,15 +179,15 @@ impl Scan<'_> {
     }
 }
 
-/// A name as it is written behind its first quote, for a quick comparison.
+/// A name as most texts write it after the first quote, for a fast comparison.
 #[derive(Debug)]
 pub struct Name {
     /// With the second quote.
     quoted: Box<[u8]>,
-    /// Its first eight bytes, and which of them it has.
+    /// Its first eight bytes, and a mask of those that it has.
     first: u64,
     mask: u64,
-    /// The others.
+    /// The bytes after them.
     rest: Box<[u8]>,
 }
 
@@ -212,7 +212,7 @@ impl Name {
     }
 }
 
-/// Return what an escape means, and its length; None where it is none.
+/// Return the character of an escape, and its length; None if it is not valid.
 pub fn escape(bytes: &[u8]) -> Option<(char, usize)> {
     let simple = match bytes.get(1)? {
         b'"' => '"',
@@ -259,8 +259,8 @@ fn ordinary(bytes: &[u8]) -> usize {
         let word = u64::from_le_bytes(eight.try_into().unwrap_or_default());
         let quote = word ^ (ONES * u64::from(b'"'));
         let slash = word ^ (ONES * u64::from(b'\\'));
-        // Of each the high bit is set where the byte is zero, or below a space; what a borrow
-        // sets above the first one does not matter.
+        // The high bit of a byte is set where it is a quote, a backslash or below a space. A borrow
+        // may set more bits above the first, which do not matter.
         let found = (quote.wrapping_sub(ONES) & !quote)
             | (slash.wrapping_sub(ONES) & !slash)
             | (word.wrapping_sub(ONES * 0x20) & !word);

@@ -1,8 +1,8 @@
 //! Reads a JSON text into a flat list of its values; nothing is copied but their places.
 //!
-//! What JSON is here: UTF-8 without a byte order mark, one document with nothing behind it but
-//! white space, at most `MAX_LEVELS` levels, no halves of surrogate pairs, no number that is too
-//! large for a double.
+//! JSON here is UTF-8 without a byte order mark: one document with nothing but white space after
+//! it, at most `MAX_LEVELS` levels, no halves of surrogate pairs, no number that is too large for
+//! a double.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::scan::{Scan, escape};
 /// How many arrays and objects may be inside each other.
 pub const MAX_LEVELS: usize = 127;
 
-/// Why a text is not one.
+/// Why a text is not valid JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// It is not JSON.
@@ -27,7 +27,7 @@ pub enum Flaw {
     Length,
 }
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `null`
@@ -48,24 +48,24 @@ pub enum Kind {
     Object,
 }
 
-/// One value. An array's items follow it; an object's names do, each followed by its value.
+/// A value. An array's items follow it; an object's names do, each followed by its value.
 #[derive(Clone, Copy, Debug)]
 pub struct Value {
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
-    /// Of strings: whether there are escapes. Of names: whether a later one of the same object
-    /// is equal, so that this does not count. Of objects: whether that has been looked at.
+    /// `ESCAPED`: the string has escapes. `REPLACED`: a later property of the object has this name,
+    /// so the property does not count. `UNIQUE`: the object's names have been compared.
     flags: u8,
-    /// Where it starts in the text; a string behind its quote.
+    /// Where it starts in the text; a string, after its quote.
     start: u32,
-    /// How many bytes it has, without quotes; how many items or properties.
+    /// The number of its bytes, without quotes; or of its items or properties.
     pub len: u32,
     /// The position of the value that follows all that is inside.
     pub next: u32,
 }
 
 impl Value {
-    /// Return a value with nothing inside, from which byte to before which.
+    /// Return a value with nothing inside, from `start` to before `end`.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // no text is longer than 4 GB
     pub(super) fn scalar(kind: Kind, flags: u8, start: usize, end: usize) -> Self {
@@ -94,16 +94,16 @@ impl<'a> Text<'a> {
     ///
     /// # Errors
     ///
-    /// It is not JSON as it is meant here.
+    /// It is not valid JSON.
     pub fn read(bytes: &'a [u8], values: &'a mut Values) -> Result<Self, Flaw> {
         Self::read_levels(bytes, values, MAX_LEVELS)
     }
 
-    /// Read a text with as many levels as are given.
+    /// Read a text with at most `levels` levels.
     ///
     /// # Errors
     ///
-    /// It is not JSON as it is meant here.
+    /// It is not valid JSON.
     pub fn read_levels(
         bytes: &'a [u8],
         values: &'a mut Values,
@@ -133,7 +133,7 @@ impl<'a> Text<'a> {
     ///
     /// # Errors
     ///
-    /// It is not JSON as it is meant here.
+    /// It is not valid JSON.
     pub fn read_all(&mut self, levels: usize) -> Result<(), Flaw> {
         let mut scan = self.scan();
         scan.space();
@@ -142,18 +142,18 @@ impl<'a> Text<'a> {
         if scan.at < self.bytes.len() { Err(Flaw::Syntax) } else { Ok(()) }
     }
 
-    /// Read the next value, which alone is known then: it has the position 0.
+    /// Read only the next value: it has the position 0.
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// There is no valid value.
     pub fn read_next(&mut self, scan: &mut Scan<'a>, levels: usize) -> Result<(), Flaw> {
         self.values.list.clear();
         let mut reader = Reader { scan, list: &mut self.values.list, levels };
         reader.value()
     }
 
-    /// Let a scalar alone be known: it has the position 0.
+    /// Keep only a scalar: it has the position 0.
     #[inline]
     pub fn know(&mut self, scalar: Value) {
         self.values.list.clear();
@@ -171,7 +171,7 @@ impl<'a> Text<'a> {
         self.values.list[position as usize]
     }
 
-    /// Return the bytes of a scalar as they are written, a string without its quotes.
+    /// Return the bytes of a scalar in the text; a string without its quotes.
     #[inline]
     pub fn raw(&self, value: Value) -> &'a [u8] {
         &self.bytes[value.start as usize..(value.start + value.len) as usize]
@@ -183,13 +183,13 @@ impl<'a> Text<'a> {
         (value.flags & ESCAPED == 0).then(|| self.raw(value))
     }
 
-    /// Return what a string says.
+    /// Return the content of a string.
     pub fn string(&self, value: Value) -> Cow<'a, str> {
         let raw = std::str::from_utf8(self.raw(value)).unwrap_or_default();
         if value.flags & ESCAPED == 0 { Cow::Borrowed(raw) } else { Cow::Owned(unescaped(raw)) }
     }
 
-    /// Return what a number is.
+    /// Return the value of a number.
     pub fn number(&self, value: Value) -> Number {
         Number::parse(self.raw(value), value.kind == Kind::Whole)
     }
@@ -241,7 +241,7 @@ impl<'a> Text<'a> {
         last
     }
 
-    /// Return whether a property counts: no later one has its name.
+    /// Return whether a property counts: no later property has its name.
     #[inline]
     pub fn counts(&self, name: Value) -> bool {
         name.flags & REPLACED == 0

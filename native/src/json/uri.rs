@@ -1,6 +1,6 @@
-//! References joined to base URIs (RFC 3986, section 5.2), without a look at what they stand for.
+//! References joined to base URIs (RFC 3986, section 5.2), without access to their targets.
 
-/// The parts of a URI reference; None where its mark is not there.
+/// The parts of a URI reference; None without its delimiter.
 struct Parts<'a> {
     scheme: Option<&'a str>,
     authority: Option<&'a str>,
@@ -13,7 +13,7 @@ pub fn split(reference: &str) -> (&str, &str) {
     reference.split_once('#').unwrap_or((reference, ""))
 }
 
-/// Return the URI that a reference, whose fragment does not count, means at a base.
+/// Resolve a reference, without its fragment, against a base URI.
 pub fn join(base: &str, reference: &str) -> String {
     let reference = split(reference).0;
     let base = split(base).0;
@@ -110,7 +110,7 @@ fn without_dots(path: &str) -> String {
     if is_absolute { format!("/{joined}") } else { joined }
 }
 
-/// Return a fragment with `%41` replaced by `A`; as it is where that is no UTF-8.
+/// Return a fragment with `%41` replaced by `A`; unchanged if the result is not UTF-8.
 pub fn decoded(fragment: &str) -> String {
     let bytes = fragment.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

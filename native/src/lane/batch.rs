@@ -1,11 +1,12 @@
-//! The records of one partition of a Produce request: `penstock.kafka.records.batch.read_batch` in few lines.
+//! The records of a partition in a Produce request: a short form of
+//! `penstock.kafka.records.batch.read_batch`.
 #![forbid(unsafe_code)]
 
 use super::compression::{ZSTD, decompressed};
 use crate::header::{CODEC, CONTROL, HEADER_BYTES, Header, LOG_APPEND_TIME, MAGIC, checksum};
 use crate::section::{Origin, Section};
 
-/// What a batch may have.
+/// The limits of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// The most bytes of records, decompressed, and of the batch.
@@ -30,7 +31,7 @@ fn codec_of(data: &[u8]) -> Option<u16> {
 
 /// Return the records of a batch, each of which has been checked.
 ///
-/// None where that is not exactly one batch as a producer sends it, or where it is not read here.
+/// None where that is not exactly one batch as a producer sends it, or where Python reads it.
 /// Python reads the same records from any batch that is read here.
 pub fn read(data: &[u8], limits: Limits) -> Option<Section> {
     if data.len() > limits.max_bytes {

@@ -1,9 +1,9 @@
-//! Decompression with a limit that holds while decompressing: `penstock.kafka.records.compression` for what
-//! clients send.
+//! Decompression with a limit that holds while decompressing: `penstock.kafka.records.compression`
+//! for the forms that clients send.
 //!
-//! That is one gzip member, one lz4 or zstd frame, or snappy in either form, from the first byte to the
-//! last. Everything else is Python's, whose decompressors are others: content from here, the same
-//! comes out there.
+//! These are one gzip member, one lz4 or zstd frame, or snappy in either form, from the first byte
+//! to the last. All other forms are Python's. Its decompressors are different, and return the same
+//! content for all data that is accepted here.
 #![forbid(unsafe_code)]
 
 use std::io::Read;
@@ -17,12 +17,12 @@ use super::{lz4, zstd};
 const GZIP: u16 = 1;
 const SNAPPY: u16 = 2;
 const LZ4: u16 = 3;
-/// That of zstd.
+/// Kafka's number of zstd.
 pub const ZSTD: u16 = 4;
 
 const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const XERIAL_HEADER_BYTES: usize = 16;
-/// Blocks take time, however little is in them.
+/// The most blocks: each takes time, however short it is.
 pub const BLOCKS_MAX: usize = 65_536;
 
 /// Return the records of a batch, decompressed; None where they are damaged, too large, or Python's.
@@ -41,7 +41,7 @@ fn gzip(data: &[u8], limit: usize) -> Option<Vec<u8>> {
     let mut found = Vec::new();
     let most = u64::try_from(limit).ok()?.checked_add(1)?;
     member.by_ref().take(most).read_to_end(&mut found).ok()?;
-    // Below the limit, that was the end, where the checksum is.
+    // Below the limit the end was read, where the checksum is.
     (found.len() <= limit && member.into_inner().is_empty()).then_some(found)
 }
 
@@ -67,7 +67,7 @@ fn snappy(data: &[u8], limit: usize) -> Option<Vec<u8>> {
     Some(found)
 }
 
-/// Return the blocks behind the header of xerial's framing, each of which follows its length.
+/// Return the blocks after the header of xerial's framing, each of which follows its length.
 fn xerial_blocks(data: &[u8]) -> Option<Vec<&[u8]>> {
     let mut blocks = Vec::new();
     let mut rest = data.get(XERIAL_HEADER_BYTES..)?;

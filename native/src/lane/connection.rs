@@ -1,7 +1,7 @@
 //! The two sockets of a connection while it is the lane's.
 //!
-//! Back-pressure: while what was read of one side cannot be written to the other, no more of it is
-//! read. So a connection holds what one read returns, and an incomplete frame of bounded size.
+//! Back-pressure: while bytes of a side cannot be written to the other side, no more are read. So a
+//! connection holds the bytes of one read, and an incomplete frame of bounded size.
 #![forbid(unsafe_code)]
 
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ const KEPT_CAPACITY: usize = 4096;
 const FEW_BYTES: usize = 4096;
 const FEW_OF_BROKER_BYTES: usize = 16 * 1024;
 
-/// One of the two sockets.
+/// A socket of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The client's.
@@ -31,11 +31,11 @@ pub enum Side {
 #[derive(Debug, Default)]
 struct Pipe {
     bytes: Vec<u8>,
-    /// So many of them are to be sent; it is not decided yet about the others.
+    /// How many of them are to be sent; the others are not decided yet.
     passed: usize,
 }
 
-/// What Python gets back.
+/// A connection that Python gets back.
 #[derive(Debug, Default)]
 pub struct GivenBack {
     /// The state between the bytes.
@@ -82,7 +82,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Take over two non-blocking sockets, with what was received of them and not processed.
+    /// Take over two non-blocking sockets, with their unprocessed bytes.
     pub fn new(
         client: Stream,
         broker: Stream,
@@ -107,14 +107,14 @@ impl Connection {
         }
     }
 
-    /// Forward what was received before the lane had the connection.
+    /// Forward the bytes that were received before the lane had the connection.
     pub fn begin(&mut self, now: f64, counts: &Mutex<Counts>) {
         self.forward(Side::Client, &[], now, counts);
         self.forward(Side::Broker, &[], now, counts);
         self.resume(now, counts);
     }
 
-    /// Go on with a client that got too far ahead, if enough of its requests have their response.
+    /// Continue with a client that got too far ahead, if enough of its requests have a response.
     fn resume(&mut self, now: f64, counts: &Mutex<Counts>) {
         if self.relay.resume() {
             self.forward(Side::Client, &[], now, counts);
@@ -129,7 +129,7 @@ impl Connection {
         }
     }
 
-    /// Return what a side is waited for.
+    /// Return the events that a side is waited for.
     pub const fn interest(&self, side: Side) -> Interest {
         let (from, to) = match side {
             Side::Client => (&self.to_broker, &self.to_client),
@@ -153,7 +153,7 @@ impl Connection {
         plain.saturating_add(encrypted)
     }
 
-    /// Return whether the client is not read, or the broker, for what the other side does not do.
+    /// Return whether a side is not read because of the other side.
     pub const fn is_blocked(&self) -> bool {
         self.to_broker.passed > 0
             || self.to_client.passed > 0
@@ -218,7 +218,7 @@ impl Connection {
         }
     }
 
-    /// Read what a side has sent, and forward it. `room` is for what is read at once.
+    /// Read bytes of a side into `room`, and forward them.
     pub fn readable(&mut self, side: Side, room: &mut [u8], now: f64, counts: &Mutex<Counts>) {
         if self.stopped || !self.interest(side).read {
             return;
@@ -255,7 +255,7 @@ impl Connection {
         self.resume(now, counts);
     }
 
-    /// Send to a side what it did not take before.
+    /// Send a side the bytes that it did not take before.
     pub fn writable(&mut self, side: Side, now: f64, counts: &Mutex<Counts>) {
         let (pipe, stream) = match side {
             Side::Client => (&mut self.to_client, &mut self.client),
@@ -295,7 +295,7 @@ impl Connection {
         }
     }
 
-    /// Forward what may pass of what is there and of what was received now.
+    /// Forward the bytes that may pass, of those that wait and the received bytes.
     fn forward(&mut self, side: Side, received: &[u8], now: f64, counts: &Mutex<Counts>) {
         let (pipe, sink, to) = match side {
             Side::Client => (&mut self.to_broker, &mut self.broker, Side::Broker),
@@ -353,7 +353,8 @@ impl Connection {
     }
 }
 
-/// Decide what passes, and count it. Nobody who waits for the counts waits for a batch, or a socket.
+/// Decide which bytes pass, and count them. The counts are not locked while a batch is judged or a
+/// socket is written to.
 fn pass(relay: &mut Relay, side: Side, data: &[u8], now: f64, counts: &Mutex<Counts>) -> Passed {
     let passed = match side {
         Side::Client => relay.client_data(data, now, counts),

@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use super::judge::Labels;
 
-/// API keys from here on are counted together, as Python counts those that it does not know.
+/// API keys from here on are counted together, as Python counts unknown API keys.
 const KEYS: usize = 128;
 /// The bounds of buckets are Python's; there are no more of them than this.
 pub const BUCKETS_MAX: usize = 32;
-/// Records of more topics are counted together until the next time. Python does so, too.
+/// Records of more topics are counted together until the next `collect`, as in Python.
 const TOPICS_MAX: usize = 1000;
-/// What stands for their names, as in `penstock.gateway.observing.metrics.cells`.
+/// The name for these topics, as in `penstock.gateway.observing.metrics.cells`.
 const OTHER: &str = "(other)";
 
-/// How long the requests of one API took.
+/// How long the requests of an API took.
 #[derive(Debug, Clone, Default)]
 pub struct Times {
     /// How many took no longer than each bound, and longer than the previous bound.
@@ -24,17 +24,17 @@ pub struct Times {
     pub total_s: f64,
 }
 
-/// Accepted records of one topic.
+/// Accepted records of a topic.
 #[derive(Default)]
 struct Accepted {
     records: u64,
     times: Option<Times>,
 }
 
-/// Accepted records of one topic: its name, the names of its policies, records, times of batches.
+/// Accepted records of a topic: its name, the names of its policies, records, times of batches.
 pub type AcceptedOf = (String, String, u64, Option<Times>);
 
-/// Counts of one thread.
+/// Counts of a thread.
 #[derive(Default)]
 pub struct Counts {
     bounds: Vec<f64>,
@@ -49,10 +49,10 @@ pub struct Counts {
     pub broker_bytes: u64,
 }
 
-/// The counts since the last time.
+/// The counts since the last `collect`.
 #[derive(Debug, Default)]
 pub struct Collected {
-    /// By API key, -1 for all that are not known: from the first bytes of a request to its answer.
+    /// By API key, -1 for all unknown keys: from the first bytes of a request to its response.
     pub whole: Vec<(i16, Times)>,
     /// The same from the moment in which a request that was held was sent.
     pub broker: Vec<(i16, Times)>,
@@ -94,7 +94,7 @@ impl Counts {
         observe(&mut cell.times, &self.bounds, seconds);
     }
 
-    /// Return what was counted, and begin again.
+    /// Return the counts, and begin again.
     pub fn collect(&mut self) -> Collected {
         let fresh = Self::new(&self.bounds);
         let counted = std::mem::replace(self, fresh);

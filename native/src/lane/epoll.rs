@@ -10,19 +10,19 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 const EVENTS: usize = 128;
 
-/// What a socket is waited for.
+/// The events that a socket is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interest {
-    /// For bytes to read.
+    /// Bytes to read.
     pub read: bool,
-    /// For room to write.
+    /// Room to write.
     pub write: bool,
 }
 
 /// An event of a socket.
 #[derive(Debug, Clone, Copy)]
 pub struct Event {
-    /// What it was registered with.
+    /// The token of the socket.
     pub token: u64,
     /// There are bytes, or there is the end.
     pub readable: bool,
@@ -32,12 +32,12 @@ pub struct Event {
     pub broken: bool,
 }
 
-/// An epoll instance. It reports what is, not what has changed.
+/// A level-triggered epoll instance.
 #[derive(Debug)]
 pub struct Epoll(OwnedFd);
 
 impl Epoll {
-    /// Make one without sockets.
+    /// Make an instance without sockets.
     ///
     /// # Errors
     /// There are no descriptors left.
@@ -132,7 +132,7 @@ impl Epoll {
 pub struct Waker(File);
 
 impl Waker {
-    /// Make one that has not woken anybody.
+    /// Make a waker that has not woken anybody.
     ///
     /// # Errors
     /// There are no descriptors left.
@@ -162,7 +162,7 @@ impl AsFd for Waker {
     }
 }
 
-/// Return a second descriptor of a connected socket. The first one stays its owner's.
+/// Return a second descriptor of a connected socket. The first descriptor stays its owner's.
 ///
 /// # Errors
 /// It is not open, or there are no descriptors left.
@@ -170,13 +170,13 @@ pub fn duplicate(socket: RawFd) -> io::Result<TcpStream> {
     if socket < 0 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: it is borrowed for the duration of this call, in which its owner waits. One that is
-    // not open makes the call fail.
+    // SAFETY: it is borrowed for the duration of this call, in which its owner waits. A descriptor
+    // that is not open makes the call fail.
     let borrowed = unsafe { BorrowedFd::borrow_raw(socket) };
     borrowed.try_clone_to_owned().map(TcpStream::from)
 }
 
-/// Return for how many seconds the calling thread has worked; None if the system does not say it.
+/// Return the CPU time of the calling thread, in seconds; None if the system does not report it.
 pub fn thread_time() -> Option<f64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: there is room for the time, which is written during the call only.

@@ -1,8 +1,7 @@
-//! What accepts batches in the lane: policies of Penstock's own whose work is bounded.
+//! Accepts batches in the lane, by Penstock's own policies whose work is bounded.
 //!
-//! It is `penstock.engine.inline.InlineJudge` in few lines. Only acceptance is decided here:
-//! whatever else a batch deserves, Python decides, as if nobody had looked at it. So does what would
-//! be too much work.
+//! It is a short form of `penstock.engine.inline.InlineJudge`. It only accepts: Python judges all
+//! other batches from the beginning, also those that would be too much work here.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,14 +23,14 @@ use crate::section::Section;
 pub const STEPS_A_READ: u64 = 500_000;
 /// How long the batches of one read may take together: steps of some patterns take far longer.
 const SECONDS_A_READ: f64 = 0.005;
-/// How much the keys, or the values, of one batch may take, as in Python (`INLINE_STEPS`).
+/// How much the keys, or the values, of a batch may take, as in Python (`INLINE_STEPS`).
 const STEPS_A_COLUMN: u64 = 200_000;
 /// After so many bytes of texts, a judge looks at the clock. Longer texts are not judged here.
 const PACE_BYTES: usize = 32 * 1024;
 /// Policies that took too long for a batch do not judge here for so long (`SUSPENDED_S`).
 const SUSPENDED_S: f64 = 30.0;
 
-/// What the batches of one read may take together, and have taken.
+/// The work that the batches of one read may take together, and have taken.
 #[derive(Debug)]
 pub struct Work {
     steps: u64,
@@ -81,22 +80,22 @@ impl Pace<'_> {
     }
 }
 
-/// One of the policies of a topic, or a part of one.
+/// A policy of a topic, or a part of a policy.
 pub enum Check {
-    /// Keys, or values, fit a schema; some may be null.
+    /// Keys, or values, fit a schema.
     Fits {
-        /// Keys rather than values.
+        /// Whether keys are judged, rather than values.
         keys: bool,
-        /// Whether one may be null.
+        /// Whether null is accepted.
         accepts_null: bool,
         /// The schema.
         schema: Arc<Schema>,
-        /// Longer batches are not judged.
+        /// Longer keys or values are not judged.
         longest: usize,
     },
-    /// There are keys.
+    /// Each record has a key.
     HasKey {
-        /// Whether one may be empty.
+        /// Whether an empty key is accepted.
         accepts_empty: bool,
     },
     /// Parts are no larger than so many bytes.
@@ -184,7 +183,7 @@ fn size_of(field: Option<&[u8]>) -> usize {
     field.map_or(0, <[u8]>::len)
 }
 
-/// What judges the batches of topics. Several topics may have the same.
+/// Judges the batches of topics. Several topics may share a judge.
 pub struct Judge {
     names: Box<str>,
     checks: Vec<Check>,
@@ -194,7 +193,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// `names` are those of the policies, as metrics have them.
+    /// `names` are the names of the policies in metrics.
     pub fn new(names: &str, checks: Vec<Check>, limits: Limits) -> Self {
         Self { names: names.into(), checks, limits, suspended_until: AtomicU64::new(0) }
     }
@@ -205,7 +204,7 @@ impl Judge {
 
     /// Return how many records a batch has if all are accepted.
     ///
-    /// None as well where that is not found out: other policies, which may take longer, say why.
+    /// None, too, if that takes too much work: Python, which may take longer, decides then.
     pub fn accepts(&self, data: &[u8], work: &mut u64) -> Option<usize> {
         self.accepts_within(data, work, &Stopwatch::start(0, false), f64::INFINITY)
     }
@@ -258,7 +257,7 @@ impl Judge {
     }
 }
 
-/// What metrics call a batch by.
+/// The labels of a batch in metrics.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Labels {
     /// The name of the topic.
@@ -269,13 +268,13 @@ pub struct Labels {
 
 /// A topic whose batches are judged.
 pub struct Judged {
-    /// What they are counted by.
+    /// The labels of its batches.
     pub labels: Arc<Labels>,
     judge: Arc<Judge>,
 }
 
 impl Judged {
-    /// A topic, by its name, and what judges its batches.
+    /// A topic, by its name, and the judge of its batches.
     pub fn new(topic: &str, judge: Arc<Judge>) -> Self {
         let labels = Labels { topic: topic.into(), policies: judge.names.clone() };
         Self { labels: Arc::new(labels), judge }
@@ -284,8 +283,8 @@ impl Judged {
 
 /// Return whether all batches of a request are accepted; only then they are counted.
 ///
-/// They are not if a topic was forgotten meanwhile: that may have been one of the request's, and
-/// Python has to look at what comes after that.
+/// They are not if a topic was forgotten meanwhile: the request may have this topic, and Python has
+/// to judge it from then on.
 pub fn accepts(
     request: &Request,
     frame: &[u8],

@@ -1,4 +1,4 @@
-//! One lz4 frame with independent blocks: what Kafka's clients send, and all that a broker reads.
+//! One lz4 frame with independent blocks: clients send, and brokers read, no other form.
 //!
 //! The frame reader of `lz4_flex` does not say whether a frame has its end, and takes memory for the
 //! largest block that a frame may have, so only blocks are decompressed by it. The format is
@@ -16,12 +16,12 @@ const FLAGS: (u8, u8) = (0xE3, 0x60);
 const BLOCK_CHECKSUMS: u8 = 0x10;
 const CONTENT_SIZE: u8 = 0x08;
 const CONTENT_CHECKSUM: u8 = 0x04;
-/// A block that is stored as it is.
+/// The flag of a block that is not compressed.
 const STORED: u32 = 0x8000_0000;
-/// A byte of a block stands for no more.
+/// The most bytes that a compressed byte stands for.
 const RATIO_MAX: usize = 255;
 
-/// Return the content of a frame; None if it is anything else, damaged, or larger.
+/// Return the content of a frame; None if it is not a frame, damaged, or larger than the limit.
 pub fn decompressed(frame: &[u8], limit: usize) -> Option<Vec<u8>> {
     let mut rest = frame.strip_prefix(&MAGIC)?;
     let descriptor = rest;
@@ -68,7 +68,7 @@ pub fn decompressed(frame: &[u8], limit: usize) -> Option<Vec<u8>> {
             block.len()
         };
         if added == 0 || blocks == BLOCKS_MAX {
-            return None; // Java takes a block of nothing for the end
+            return None; // Java takes an empty block for the end
         }
         blocks = blocks.checked_add(1)?;
         size = size.checked_add(added)?;

@@ -1,12 +1,12 @@
-//! The lane: threads that forward what needs no Python between a client and its broker.
+//! The lane: threads that forward bytes between a client and its broker without Python.
 //!
-//! Python accepts a client, connects to its broker, and does what comes first: handshake, login,
+//! Python accepts a client, connects to its broker, and begins the connection: handshake, login,
 //! versions.
 //! From then on a connection has one of two owners. While everything on it is forwarded unchanged,
 //! it is the lane's: `relay` reads the heads of requests and responses, and `threads` moves the
-//! bytes. As soon as anything else happens (a request that is held, the end of a side, a frame that
-//! cannot be), the lane gives the connection back, with the exact state between the bytes, and
-//! Python continues as if it had received them itself. So nothing is decided here but what passes.
+//! bytes. As soon as anything else happens (a request that is held, the end of a side, an invalid
+//! frame), the lane gives the connection back, with the exact state between the bytes, and Python
+//! continues as if it had received them itself. So the lane only decides which bytes pass.
 //!
 //! Batches of which all policies are Penstock's own and bounded are accepted here (`batch`, `judge`).
 //! Nothing is refused here: Python does that.
@@ -55,7 +55,7 @@ mod tls_record;
 pub mod tls_settings;
 mod zstd;
 
-/// Lock a mutex; one whose thread has panicked is used further.
+/// Lock a mutex, also after a thread has panicked with it.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! Where threads of the lane have panicked, and the TLS library: Python logs it, and nothing is
 //! printed.
 //!
-//! What a panic says may hold what was received, so only its place in the source is kept.
+//! A panic's message may have received bytes, so only its place in the source is kept.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -16,11 +16,11 @@ pub const PLACES_MAX: usize = 16;
 
 static HOOK: Once = Once::new();
 static CAUGHT: AtomicU64 = AtomicU64::new(0);
-/// Of threads that are not the lane's.
+/// Places of panics in threads that are not the lane's.
 static ELSEWHERE: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// Of a thread of the lane; None of others.
+    /// Places of panics in a thread of the lane; None in other threads.
     static PLACES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 

@@ -1,5 +1,5 @@
-//! What the lane reads of Produce requests and responses: `penstock.kafka.wire.requests.produce` in few lines.
-//! Whatever is not plain is left to Python, which reads all of it.
+//! Produce requests and responses as the lane reads them: a short form of
+//! `penstock.kafka.wire.requests.produce`. Python reads those that are not plain.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ const FLEXIBLE_FROM: i16 = 9;
 /// Versions whose responses may name the new leaders of partitions (KIP-951).
 pub const LEADERS_FROM: i16 = 10;
 const FIRST_VERSION: i16 = 3;
-/// Batches of requests before it may not be compressed with zstd.
+/// The first version whose batches may be compressed with zstd.
 const ZSTD_FROM: i16 = 7;
 const TOPIC_IDS_FROM: i16 = 13;
 const CLIENT_ID_AT: usize = 12;
@@ -28,10 +28,10 @@ const PLAIN_PARTITION_BYTES: usize = 33;
 /// No errors, no text, no tagged fields.
 const PLAIN_PARTITION_END: [u8; 3] = [1, 0, 0];
 
-/// The known facts about a request's acks.
+/// The acks of a request, if they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acks {
-    /// They are these.
+    /// Their value.
     Are(i16),
     /// More bytes are needed.
     More,
@@ -39,7 +39,7 @@ pub enum Acks {
     Unclear,
 }
 
-/// Reads numbers and fields one after the other; None for what is not there, or not plain.
+/// Reads numbers and fields one after the other; None for a field that is missing or not plain.
 struct Reader<'a> {
     bytes: &'a [u8],
     position: usize,
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
         self.array().map(i32::from_be_bytes)
     }
 
-    /// An unsigned varint of up to 28 bits: a plain request has none that is longer.
+    /// An unsigned varint of up to 28 bits: a plain request has no longer varints.
     fn varint(&mut self) -> Option<u32> {
         let mut value = 0_u32;
         for shift in [0_u32, 7, 14, 21] {
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// A string; an empty one for null, too.
+    /// A string; empty for null, too.
     fn string(&mut self, flexible: bool) -> Option<&'a [u8]> {
         let length = if flexible {
             i64::from(self.varint()?).saturating_sub(1)
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         self.take(usize::try_from(length.max(0)).ok()?)
     }
 
-    /// A string that is one: the bytes of others are for Python to object to.
+    /// A string that is UTF-8; any other is Python's.
     fn text(&mut self, flexible: bool) -> Option<&'a str> {
         str::from_utf8(self.string(flexible)?).ok()
     }
@@ -151,14 +151,14 @@ fn acks_of(reader: &mut Reader<'_>, version: i16) -> Option<i16> {
 pub struct Request {
     /// Its acks.
     pub acks: i16,
-    /// What judges a batch, and where in the frame that is.
+    /// The judge of each batch, and the place of the batch in the frame.
     pub judged: Vec<(Arc<Judged>, Range<usize>)>,
     /// How often topics had been forgotten when it was read.
     forgotten: u64,
 }
 
 impl Request {
-    /// Return whether what is known of its topics still holds: none was forgotten since it was read.
+    /// Return whether its topics are still known: no topic was forgotten since it was read.
     pub fn holds(&self, table: &Table) -> bool {
         table.topics().forgotten() == self.forgotten
     }
@@ -172,7 +172,7 @@ impl<T: Eq + Hash> Different<T> {
         Self((count > 1).then(HashSet::new))
     }
 
-    /// Note the next one; None if it was there before.
+    /// Note the next topic or partition; None if it is there already.
     fn add(&mut self, next: T) -> Option<()> {
         self.0.as_mut().is_none_or(|seen| seen.insert(next)).then_some(())
     }

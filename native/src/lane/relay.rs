@@ -1,7 +1,7 @@
 //! The protocol of a connection that is forwarded, without sockets: which bytes may pass.
 //!
-//! Bytes are forwarded unchanged and in order, so what may pass is always a prefix of what is there.
-//! It is `penstock.gateway.sessions.session.Session` for the exchanges that need nothing else.
+//! Bytes are forwarded unchanged and in order, so the bytes that may pass are always the first.
+//! It is `penstock.gateway.sessions.session.Session` for exchanges that are only forwarded.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ const RESPONSE_HEAD_BYTES: usize = 8;
 const LENGTH_BYTES: usize = 4;
 /// The most requests without a response, as in Python, which then stops to read the client.
 pub const UNANSWERED_MAX: usize = 256;
-/// Frames that are longer, and of which all has to be there, are Python's.
+/// The most bytes of a frame that is read as a whole; longer frames are Python's.
 const WHOLE_MAX_BYTES: usize = 128 * 1024;
 
 /// A request that was sent, and awaits its response; or the request that is being received.
@@ -42,16 +42,16 @@ pub struct Exchange {
 /// The request of which a part is forwarded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Receiving {
-    /// There is none.
+    /// No request.
     #[default]
     Nothing,
-    /// It is the last of those that await a response.
+    /// The last request that awaits a response.
     Last,
-    /// It expects no response.
+    /// A request that expects no response.
     WithoutResponse(Exchange),
 }
 
-/// The exact state between two bytes, as it goes from one owner of a connection to the other.
+/// The exact state between two bytes, which a connection's owner hands over to the next.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct State {
     /// Bytes of the current request that were not received yet.
@@ -66,12 +66,12 @@ pub struct State {
     pub unconfirmed: bool,
 }
 
-/// What may pass.
+/// The bytes that may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
-    /// So many bytes.
+    /// Their number.
     pub bytes: usize,
-    /// Whether Python has to continue behind them.
+    /// Whether Python has to continue after them.
     pub stopped: bool,
 }
 
@@ -84,7 +84,7 @@ pub struct Limits {
     pub valid_until: f64,
 }
 
-/// Decides what passes.
+/// Decides which bytes pass.
 #[derive(Clone)]
 pub struct Relay {
     state: State,
@@ -96,7 +96,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Go on from a state; None if it has an exchange that needs Python.
+    /// Continue from a state; None if it has an exchange that needs Python.
     pub fn new(state: State, table: Arc<Table>, limits: Limits) -> Option<Self> {
         let mut all = state.expected.iter().chain(match &state.receiving {
             Receiving::WithoutResponse(exchange) => Some(exchange),
@@ -155,7 +155,7 @@ impl Relay {
         self.suspended
     }
 
-    /// End that if enough requests have their response; return whether it has ended.
+    /// End the suspension if enough requests have their response; return whether it has ended.
     pub fn resume(&mut self) -> bool {
         let resumes = self.suspended && self.state.expected.len() <= UNANSWERED_MAX / 2;
         self.suspended &= !resumes;
@@ -172,7 +172,7 @@ impl Relay {
         self.state.expected.len()
     }
 
-    /// Return whether the first request in what was received next is Python's; no batch is judged.
+    /// Return whether the first request in received bytes is Python's; no batch is judged.
     pub fn begins_with_pythons(&self, received: &[u8], now: f64) -> bool {
         self.state.request_left == 0
             && matches!(
@@ -204,7 +204,7 @@ impl Relay {
         }
     }
 
-    /// Begin with the next request. Batches may be judged for so much work; without it, none are.
+    /// Begin with the next request. Without `work`, no batch is judged.
     fn begin_request(
         &mut self,
         rest: &[u8],

@@ -13,9 +13,9 @@ const SLOW_S: f64 = 0.005;
 /// A time that is being taken.
 #[derive(Debug)]
 pub enum Stopwatch {
-    /// Of a small batch.
+    /// The time of day, for a small batch.
     OfDay(Instant),
-    /// What the thread has worked, in seconds: it does not count what others do meanwhile.
+    /// The CPU time of the thread, in seconds: it does not count the work of other threads.
     OfThread(f64),
 }
 

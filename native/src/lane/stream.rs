@@ -1,4 +1,4 @@
-//! One of the two sockets of a connection, perhaps with TLS: its bytes.
+//! The bytes of a connection's socket, perhaps with TLS.
 #![forbid(unsafe_code)]
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,7 +12,7 @@ use super::tls::{Phase, Tls};
 pub struct Stream {
     socket: TcpStream,
     tls: Option<Arc<Mutex<Tls>>>,
-    /// Whether bytes of TLS are to be written first.
+    /// Whether encrypted bytes are to be written first.
     has_unsent: bool,
     /// How many bytes of memory these take.
     held_bytes: usize,
@@ -22,9 +22,9 @@ pub struct Stream {
 
 /// The bytes that were read.
 pub enum Received<'a> {
-    /// So much, which may be nothing: a part of a record.
+    /// Bytes without TLS.
     Bytes(&'a [u8]),
-    /// The same of TLS; and what comes behind that.
+    /// Decrypted bytes, which are empty for a part of a record; and their continuation.
     Decrypted(Vec<u8>, Behind),
     /// The end.
     End,
@@ -32,10 +32,10 @@ pub enum Received<'a> {
     Nothing,
 }
 
-/// What follows bytes that were decrypted.
+/// The continuation after decrypted bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behind {
-    /// More of them, later.
+    /// More bytes, later.
     More,
     /// Their end, or an error in them: Python finds it, too.
     End,
@@ -73,7 +73,7 @@ impl Stream {
         self.held_bytes
     }
 
-    /// Read once. `room` is for what is read.
+    /// Read once, into `room`.
     ///
     /// # Errors
     /// The connection has failed.
@@ -103,7 +103,7 @@ impl Stream {
         Ok(Received::Decrypted(plain, behind))
     }
 
-    /// Write as much as is taken; return how much that is.
+    /// Write as many bytes as the socket takes; return their number.
     ///
     /// # Errors
     /// The connection has failed.
@@ -125,7 +125,7 @@ impl Stream {
         Ok(sent)
     }
 
-    /// Write what is encrypted, as far as it is taken.
+    /// Write encrypted bytes, as many as the socket takes.
     ///
     /// # Errors
     /// The connection has failed.

@@ -1,4 +1,4 @@
-//! What happens to a request, by its API key and version: compiled by Python from the routing table.
+//! The actions for requests, by API key and version: compiled by Python from the routing table.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -9,21 +9,21 @@ use super::judge::Judged;
 /// With more topics than these it begins again: clients may send any names.
 const TOPICS_MAX: usize = 20_000;
 
-/// What happens to a request, and to its response.
+/// The action for a request and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Python does it.
     Python,
-    /// Both are forwarded as they are received.
+    /// Both are forwarded while they are received.
     Forward,
-    /// A Produce request, which may have no response. One that names new leaders is Python's.
+    /// A Produce request, which may have no response. A response with new leaders is Python's.
     Produce,
     /// The same, if each topic in it is known, and accepts its batches: the request is read first.
     ProduceWhole,
 }
 
 impl Action {
-    /// Return the action of a number; Python's for one that is not known.
+    /// Return the action of a number; `Python` for an unknown number.
     pub const fn of(number: u8) -> Self {
         match number {
             1 => Self::Forward,
@@ -62,12 +62,12 @@ pub struct Topics {
 }
 
 impl Topics {
-    /// Return what is known at a time of the topic with a name.
+    /// Return the topic with a name, if it is known at a time.
     pub fn named(&self, name: &[u8], now: f64) -> Option<&Topic> {
         self.names.get(name).filter(|(_, until)| now < *until).map(|(topic, _)| topic)
     }
 
-    /// Return what is known of the topic with an id.
+    /// Return the topic with an id, if it is known.
     pub fn with_id(&self, id: &[u8]) -> Option<&Topic> {
         self.ids.get(id)
     }
@@ -126,7 +126,7 @@ impl Table {
         topics.ids.insert(id, topic);
     }
 
-    /// Forget all topics: the configs of one have changed.
+    /// Forget all topics: the configs of a topic have changed.
     pub fn forget_topics(&self) {
         let mut topics = self.changed();
         topics.count_forgotten();
@@ -155,7 +155,7 @@ impl Table {
         self.topics.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Return what happens to a request.
+    /// Return the action for a request.
     pub fn action(&self, api_key: i16, version: i16) -> Action {
         let Some(row) = self.rows.get(&api_key) else {
             return if version >= 0 { Action::Forward } else { Action::Python };

@@ -1,8 +1,9 @@
 //! The threads of the lane, and the connections that each of them has.
 //!
 //! Python gives a connection to a thread (`adopt`) and can take it back at any moment (`take`). A
-//! thread that cannot continue with one puts it on a list (`ready`), and wakes Python. Each connection
-//! has a lock; a thread has it for the time of one read. No thread ever waits for Python.
+//! thread that cannot continue with a connection puts it on a list (`ready`), and wakes Python.
+//! Each connection has a lock; a thread has it for the time of one read. No thread ever waits for
+//! Python.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -33,7 +34,7 @@ const STACK_BYTES: usize = 8 * 1024 * 1024;
 const WAKE: u64 = u64::MAX;
 const SIDES: [Side; 2] = [Side::Client, Side::Broker];
 
-/// A connection, and what was known of it after its last read: Python does not wait for a read.
+/// A connection, and its figures after its last read: Python does not wait for a read.
 #[derive(Default)]
 struct Place {
     connection: Mutex<Option<Connection>>,
@@ -42,7 +43,7 @@ struct Place {
 
 type Slot = Arc<Place>;
 
-/// What Python wants to know of a connection that is the lane's.
+/// The figures of a connection that is the lane's, for Python.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Figures {
     /// How many bytes are held.
@@ -51,23 +52,23 @@ pub struct Figures {
     pub missing_bytes: usize,
     /// How many requests await their response.
     pub unanswered: usize,
-    /// Whether a side does not take what it is sent.
+    /// Whether a side is not read because of the other side.
     pub is_blocked: bool,
     /// When bytes were received last.
     pub last_active: f64,
     /// How many bytes of the client were received.
     pub received_bytes: u64,
-    /// How many bytes of its request, or of its head, were not; None between requests.
+    /// How many bytes of its request, or of its head, are missing; None between requests.
     pub request_left: Option<usize>,
     /// For how long the client was not read.
     pub unread_s: f64,
     /// Whether it is not read now.
     is_unread: bool,
-    /// When all this was so.
+    /// The time of these figures.
     at: f64,
 }
 
-/// What all threads share.
+/// The state that all threads share.
 #[derive(Debug)]
 struct Shared {
     began: Instant,
@@ -113,7 +114,7 @@ impl Shared {
     }
 }
 
-/// One thread, as the others see it.
+/// A thread, as the others see it.
 struct Worker {
     epoll: Epoll,
     waker: Waker,
@@ -133,7 +134,7 @@ pub struct Lane {
     next: AtomicU64,
 }
 
-/// What a connection begins with in the lane.
+/// A connection that the lane takes over.
 #[derive(Debug)]
 pub struct Adopted {
     /// The client's socket.
@@ -157,8 +158,8 @@ pub struct Adopted {
 impl Lane {
     /// Start the threads.
     ///
-    /// `bounds` are those of histograms, `now` is the time by Python's clock, `held_max_bytes` what
-    /// all connections may hold before those that hold much are given back.
+    /// `bounds` are those of histograms, `now` is the time by Python's clock. If all connections
+    /// hold more than `held_max_bytes`, those that hold much are given back.
     ///
     /// # Errors
     /// There are no descriptors left, or no thread can be started.
@@ -233,7 +234,7 @@ impl Lane {
         if !tls.all(|tls| locked(tls).phase() == Phase::Open) {
             return Ok(None);
         }
-        // It would come back in a later turn of Python's loop, which may be a long one.
+        // It would come back in a later turn of Python's loop, which may take long.
         if relay.begins_with_pythons(&adopted.from_client, self.shared.now()) {
             return Ok(None);
         }
@@ -263,7 +264,7 @@ impl Lane {
         settle(worker, &self.shared, number, (&slot, &mut connection), (0, waited_for));
         *place = Some(connection);
         drop(place);
-        // What it judges of them takes too long for Python's loop.
+        // Judging the received batches takes too long for Python's loop.
         if has_received {
             locked(&worker.begun).push(number);
             worker.waker.wake();
@@ -282,7 +283,7 @@ impl Lane {
         Some(connection.give_back())
     }
 
-    /// Return what was last known of a connection; None if it is not the lane's.
+    /// Return the last figures of a connection; None if it is not the lane's.
     pub fn figures(&self, number: u64) -> Option<Figures> {
         let slot = locked(&self.worker(number)?.slots).get(&number).map(Arc::clone)?;
         let mut figures = *locked(&slot.figures);
@@ -297,7 +298,7 @@ impl Lane {
         self.shared.is_short.store(is_short, Ordering::Relaxed);
     }
 
-    /// Return what each thread has counted since the last time.
+    /// Return the counts of each thread since the last call.
     pub fn collect(&self) -> Vec<Collected> {
         self.workers.iter().map(|worker| locked(&worker.counts).collect()).collect()
     }
@@ -307,7 +308,7 @@ impl Lane {
         self.shared.panics.load(Ordering::Relaxed)
     }
 
-    /// Return where errors of the lane's own happened since the last time: no more than some of them.
+    /// Return where the lane's own errors happened since the last call: only the first of them.
     pub fn errors(&self) -> Vec<String> {
         std::mem::take(&mut *locked(&self.shared.errors))
     }
@@ -329,7 +330,7 @@ impl Lane {
         })
     }
 
-    /// End the threads. Connections that were not taken back are left as they are.
+    /// End the threads, and drop the connections that were not taken back.
     pub fn close(&self) {
         self.shared.ends.store(true, Ordering::Release);
         for worker in &self.workers {
@@ -445,7 +446,7 @@ fn serve(worker: &Worker, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// Forward what was received of connections before the thread had them.
+/// Forward the bytes that were received before the thread had the connections.
 fn begin(worker: &Worker, shared: &Shared) {
     let begun = std::mem::take(&mut *locked(&worker.begun));
     for number in begun {
@@ -484,7 +485,7 @@ fn work_on(worker: &Worker, shared: &Shared, number: u64, work: impl FnOnce(&mut
     settle(worker, shared, number, (&slot, connection), before);
 }
 
-/// Note what is known of a connection now, wait for what it needs, or give it back to Python.
+/// Note the figures of a connection, wait for its events, or give it back to Python.
 fn settle(
     worker: &Worker,
     shared: &Shared,

@@ -2,7 +2,7 @@
 //!
 //! A connection keeps its TLS for as long as it lives, whoever owns it. So nothing is lost between
 //! the owners: a record that is received in part, keys that were renewed, the sequence of records.
-//! What cannot be served here (a key, a suite, a client's first message) is left to Python's `ssl`.
+//! A key, a suite or a first message that is not supported here is left to Python's `ssl`.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -22,18 +22,18 @@ const KEPT_CAPACITY: usize = 4096;
 /// So much is encrypted before it is sent.
 const AT_ONCE_BYTES: usize = 64 * 1024;
 const RECORD_BYTES: usize = 16 * 1024;
-/// TLS 1.2 cannot change its keys. rustls drops what follows after the last record that they may
+/// TLS 1.2 cannot change its keys. rustls drops all data after the last record that they may
 /// encrypt, so a connection stops so many records before.
 const RECORDS_SPARE: u64 = 1024;
 /// So many records before that, a connection is to be ended when that harms nobody.
 const RECORDS_LEFT: u64 = 1 << 20;
-/// Between a client's data may be so many bytes of records that have none: of the handshake, new keys.
+/// The most bytes of records without data that a client may send in a row: handshake, new keys.
 const SILENT_BYTES_MAX: usize = 18 * 1024;
-/// So many of these records may come with a million that have data; new keys take time for each.
+/// The most of these records for every million records with data: new keys take time.
 const SILENT_RECORDS_MAX: u32 = 1000;
 const DATA_RECORDS: u32 = 1 << 20;
 
-/// What a connection is at.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// The handshake is not complete.
@@ -46,7 +46,7 @@ pub enum Phase {
     Failed,
 }
 
-/// What connections to a listener begin with: its key, its certificates, versions and suites.
+/// The TLS settings of a listener: its key, its certificates, versions and suites.
 pub struct Server(Arc<ServerConfig>);
 
 impl Server {
@@ -128,7 +128,7 @@ fn is_first_message(record: &[u8]) -> bool {
     usize::try_from(length).is_ok_and(|length| length == body.len())
 }
 
-/// The end of a connection that is here: a server's, or a client's.
+/// The gateway's end of a connection, as a server or a client.
 pub struct Tls {
     connection: Connection,
     unsent: Vec<u8>,
@@ -151,8 +151,8 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Begin; the first message can be written. `silent_bytes_max` limits what the peer sends
-    /// without data at once.
+    /// Begin; the first message can be written. `silent_bytes_max` limits the bytes of records
+    /// without data that the peer sends in a row.
     pub(super) fn new(connection: Connection, silent_bytes_max: usize) -> Self {
         let mut tls = Self {
             connection,
@@ -189,7 +189,7 @@ impl Tls {
         }
     }
 
-    /// Return what it is at.
+    /// Return the phase.
     pub fn phase(&self) -> Phase {
         if self.failure.is_some() {
             Phase::Failed
@@ -212,7 +212,7 @@ impl Tls {
         self.failure.as_deref()
     }
 
-    /// Decrypt what was received; return what the peer has said. Nothing follows its end, or an error.
+    /// Decrypt received bytes; return the peer's data. Nothing follows its end, or an error.
     pub fn receive(&mut self, received: &[u8]) -> Vec<u8> {
         let mut plain = Vec::new();
         self.guard(|tls| tls.decrypt(received, &mut plain));
@@ -243,7 +243,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Limit what a peer sends without data, or the end of the handshake: nobody else counts it.
+    /// Limit the records with neither data nor the end of the handshake: nobody else counts them.
     fn completed(&mut self, size: usize, goes_on: bool) -> Result<(), String> {
         if goes_on {
             self.silent_bytes = 0;
@@ -273,12 +273,12 @@ impl Tls {
         }
     }
 
-    /// Encrypt what is to be sent; return how much of it was, which is less if it is much.
+    /// Encrypt data; return how many bytes of it, which may be fewer than all.
     pub fn send(&mut self, plain: &[u8]) -> usize {
         self.encrypt(plain, AT_ONCE_BYTES)
     }
 
-    /// Encrypt all that is to be sent.
+    /// Encrypt all data.
     pub fn send_all(&mut self, plain: &[u8]) {
         self.encrypt(plain, usize::MAX);
     }
@@ -305,7 +305,7 @@ impl Tls {
         sent
     }
 
-    /// Return what says whether the connection should be ended soon: its keys are used up then.
+    /// Return the flag of a connection that should be ended soon: its keys are nearly used up.
     pub fn is_worn(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_worn)
     }
@@ -336,12 +336,12 @@ impl Tls {
         });
     }
 
-    /// Return what is to be written to the socket.
+    /// Return the unsent bytes for the socket.
     pub fn unsent(&self) -> &[u8] {
         &self.unsent
     }
 
-    /// Return how many bytes of memory that takes, and what was received and not decrypted.
+    /// Return the memory of the unsent bytes, and of received bytes that are not decrypted.
     pub const fn held_bytes(&self) -> usize {
         let received = self.record.received().saturating_add(self.silent_bytes);
         self.unsent.capacity().saturating_add(received)
@@ -352,7 +352,7 @@ impl Tls {
         self.record.received() > 0
     }
 
-    /// Forget the first bytes of what is to be written: they were.
+    /// Remove the first of the unsent bytes: they were written.
     pub fn written(&mut self, count: usize) {
         self.unsent.drain(..count.min(self.unsent.len()));
         if self.unsent.capacity() > KEPT_CAPACITY.max(self.unsent.len().saturating_mul(4)) {
@@ -360,7 +360,7 @@ impl Tls {
         }
     }
 
-    /// Return what is to be written to the socket, and forget it.
+    /// Return the unsent bytes for the socket, and remove them.
     pub fn take_unsent(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.unsent)
     }
@@ -466,7 +466,7 @@ pub(super) mod tests {
         }
     }
 
-    /// What it shows as its certificate, which is none.
+    /// The bytes that it shows as its certificate, which are not valid.
     pub(in crate::lane) const SHOWN: [u8; 2] = [48, 0];
 
     /// Return a server with the key that is the simplest to make: of Ed25519, in PKCS #8.
@@ -519,7 +519,7 @@ pub(super) mod tests {
         (client, tls)
     }
 
-    /// Return what a client sends if it says something.
+    /// Return the encrypted bytes of data that a client sends.
     pub(in crate::lane) fn said(client: &mut ClientConnection, data: &[u8]) -> Vec<u8> {
         client.writer().write_all(data).unwrap();
         sent(client)

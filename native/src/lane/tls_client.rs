@@ -1,8 +1,8 @@
 //! The client's end of TLS: connections to brokers.
 //!
-//! Nothing here judges certificates. A broker's has to be one that OpenSSL has accepted, for the same
-//! host and with the same authorities, a short time ago. So nobody is trusted who would not be by
-//! Python, and what is not known here is tried there, which reports the error.
+//! Nothing here judges certificates. OpenSSL has to have accepted the broker's certificate a short
+//! time ago, for the same host and with the same authorities. So nobody is trusted that Python does
+//! not trust. Python tries unknown certificates, and reports the error.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -20,11 +20,11 @@ use super::panics;
 use super::tls::{Phase, Tls};
 use super::tls_settings::{Settings, key_and_chain};
 
-/// Between a broker's data may be so many bytes of records that have none: its certificates, the names
-/// of authorities that it accepts, and tickets, in which Java keeps whole chains.
+/// The most bytes of records without data that a broker may send in a row: its certificates, the
+/// names of authorities that it accepts, and tickets, in which Java keeps whole chains.
 const SILENT_BYTES_MAX: usize = 256 * 1024;
 
-/// What connections to all brokers begin with: versions, suites, perhaps a key.
+/// The TLS settings for all brokers: versions, suites, perhaps a key.
 pub struct Client {
     config: ClientConfig,
     own: Option<Arc<CertifiedKey>>,
@@ -32,7 +32,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Use the first key of a PEM file, and all its certificates, if there is such a file.
+    /// Use the first key of a PEM file, and all its certificates, if there is a file.
     ///
     /// # Errors
     /// That is not possible; the text says why.
@@ -57,12 +57,12 @@ impl Client {
         Ok(Self { config, own, algorithms })
     }
 
-    /// Return what connections to a host begin with, which has to show one of these certificates.
+    /// Return a broker to connect to, which has to show any of these certificates.
     ///
     /// None if its name cannot be sent.
     pub fn to(&self, host: &str, certificates: Vec<Vec<u8>>) -> Option<Broker> {
         if host.ends_with('.') {
-            return None; // rustls would leave that out
+            return None; // rustls would leave out the dot
         }
         let name = ServerName::try_from(host.to_owned()).ok()?;
         let certificates = certificates.into_iter().map(CertificateDer::from).collect();
@@ -103,8 +103,8 @@ impl Broker {
 
 /// Shows the gateway's own certificate, and notes if it cannot.
 ///
-/// rustls would shake hands without it if none of the broker's signature schemes fits the key. OpenSSL
-/// shows it with another, which the broker may accept.
+/// rustls would shake hands without it if no signature scheme of the broker fits the key. OpenSSL
+/// shows it with another scheme, which the broker may accept.
 #[derive(Debug)]
 struct Own {
     key: Arc<CertifiedKey>,

@@ -1,4 +1,4 @@
-//! What Python's contexts allow, and the files of keys, as rustls takes them.
+//! The settings of Python's SSL contexts, and the files of keys, for rustls.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Settings {
 
 impl Settings {
     /// Allow TLS 1.2, TLS 1.3, or both; and suites, in the order of preference, by the names that
-    /// OpenSSL gives them. Those that are not known here are left out.
+    /// OpenSSL gives them. Unknown suites are left out.
     pub fn new(with_1_2: bool, with_1_3: bool, suites: &[String]) -> Self {
         let cipher_suites = suites.iter().filter_map(|name| suite(name)).collect();
         let provider = CryptoProvider { cipher_suites, ..ring::default_provider() };
@@ -29,7 +29,7 @@ impl Settings {
         Self { provider: Arc::new(provider), versions }
     }
 
-    /// Return the suites, and what they need.
+    /// Return the suites, and the cryptography that they need.
     pub fn provider(&self) -> Arc<CryptoProvider> {
         Arc::clone(&self.provider)
     }
@@ -43,7 +43,7 @@ impl Settings {
 /// Read the first key of a PEM file, and all its certificates.
 ///
 /// # Errors
-/// The text says what is not possible.
+/// The key or a certificate cannot be used; the text says why.
 pub fn key_and_chain(
     pem: &[u8],
 ) -> Result<(PrivateKeyDer<'static>, Vec<CertificateDer<'static>>), String> {

@@ -31,7 +31,7 @@ thread_local! {
     static CONTEXT: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
 }
 
-/// Return the content of a frame; None if it is anything else, damaged, or larger.
+/// Return the content of a frame; None if it is not a frame, damaged, or larger than the limit.
 pub fn decompressed(frame: &[u8], limit: usize) -> Option<Vec<u8>> {
     let window = window_bytes(frame)?;
     if find_frame_compressed_size(frame).ok()? != frame.len() {
@@ -88,7 +88,7 @@ fn is_read_in_pieces(frame: &[u8], content: &[u8]) -> bool {
     }
 }
 
-/// Return the size of a frame's window; None for one that is not read here.
+/// Return the size of a frame's window; None for a frame that is not read here.
 fn window_bytes(frame: &[u8]) -> Option<usize> {
     let (descriptor, rest) = frame.strip_prefix(&MAGIC)?.split_first()?;
     if descriptor & NOT_READ != 0 {

@@ -1,9 +1,9 @@
 //! Judges a text while it is read.
 //!
-//! Most records fit, and most schemas say of an object only what its properties are: those take
-//! no list of values, and no byte is looked at twice. What any other schema says of a value is
-//! judged by `Check`, once that value has been read into the list, which it then has for itself.
-//! A reason needs all values: where a text does not fit, it is read and judged again.
+//! Most records fit, and most schemas only limit the properties of objects: these need no list of
+//! values, and no byte is read twice. A value with any other schema is read into the list alone,
+//! and judged by `Check`. A reason needs all values: a text that does not fit is read and judged
+//! again.
 
 use super::{Check, Required};
 use crate::json::node::{ArrayChecks, InPlace, Node, NodeId, ObjectChecks, types};
@@ -13,7 +13,7 @@ use crate::json::text::MAX_LEVELS;
 impl Check<'_, '_> {
     /// Return whether a text certainly fits.
     ///
-    /// False says nothing: it does not fit, is not JSON, or has to be read first.
+    /// False decides nothing: it does not fit, is not JSON, or has to be read first.
     pub(super) fn fits_in_one_pass(&mut self) -> bool {
         // Anchors of the dynamic scope depend on the way to a value.
         if !self.schema.anchors.is_empty() {
@@ -42,7 +42,7 @@ struct Pass<'p, 's, 't> {
 }
 
 impl<'s> Pass<'_, 's, '_> {
-    /// Return whether there is more to gain than to read all of the text into the list.
+    /// Return whether the root is judged while it is read. Otherwise one pass saves nothing.
     fn is_worth_it(&mut self) -> bool {
         let node = self.node(0).1;
         match self.scan.peek() {
@@ -67,7 +67,7 @@ impl<'s> Pass<'_, 's, '_> {
         (id, node)
     }
 
-    /// Judge the next value, by nothing but that it is JSON where there is no schema for it.
+    /// Judge the next value; without a schema, only that it is JSON.
     fn value(&mut self, id: Option<NodeId>) -> bool {
         let first = self.scan.peek();
         let is_object = first == b'{';
@@ -116,7 +116,7 @@ impl<'s> Pass<'_, 's, '_> {
         self.check.of_its_type(id, node, 0, value, None)
     }
 
-    /// Pass over the bracket that opens; false where there are too many levels.
+    /// Pass over the opening bracket; false if there are too many levels.
     #[inline]
     fn enter(&mut self) -> bool {
         if self.levels == 0 {
@@ -192,7 +192,7 @@ impl<'s> Pass<'_, 's, '_> {
         required.are_all()
     }
 
-    /// Read a name: its position among those that a schema names.
+    /// Read a name; return its position in `checks.known`.
     #[inline]
     fn name(&mut self, checks: &ObjectChecks, expected: usize) -> Result<Option<usize>, ()> {
         // Most records have their properties in the order of the schema.
