@@ -115,7 +115,7 @@ impl<'a> Resources<'a> {
             let step = step.replace("~1", "/").replace("~0", "~");
             let json = match at.json.get(&step) {
                 Some(json) => json,
-                None => at.json.items().get(step.parse::<usize>().ok()?)?,
+                None => at.json.items().get(index(&step)?)?,
             };
             at = self.located(json, at.resource);
         }
@@ -234,5 +234,27 @@ pub fn draft_of(uri: &str) -> Option<u16> {
         "://json-schema.org/draft/2019-09/schema" => Some(2019),
         "://json-schema.org/draft/2020-12/schema" => Some(2020),
         _ => None,
+    }
+}
+
+/// Return the index of an array that a step of a JSON Pointer names (RFC 6901, section 4): digits,
+/// without a leading zero.
+fn index(step: &str) -> Option<usize> {
+    let has_digits_alone = step.bytes().all(|digit| digit.is_ascii_digit());
+    let is_padded = step.len() > 1 && step.starts_with('0');
+    if has_digits_alone && !is_padded { step.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::index;
+
+    #[test]
+    fn a_step_of_a_pointer_is_an_index() {
+        assert_eq!(index("0"), Some(0));
+        assert_eq!(index("10"), Some(10));
+        for step in ["", "+1", "-1", "01", "1 ", "1e0", "\u{661}", "99999999999999999999999"] {
+            assert_eq!(index(step), None, "{step:?}");
+        }
     }
 }

@@ -116,7 +116,10 @@ pub fn decoded(fragment: &str) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        let hex = (bytes[at] == b'%').then(|| fragment.get(at + 1..at + 3)).flatten();
+        let hex = (bytes[at] == b'%')
+            .then(|| fragment.get(at + 1..at + 3))
+            .flatten()
+            .filter(|hex| hex.bytes().all(|digit| digit.is_ascii_hexdigit()));
         if let Some(byte) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
             out.push(byte);
             at += 3;
@@ -163,5 +166,6 @@ mod tests {
     fn fragments_are_decoded() {
         assert_eq!(decoded("/a%25b%20"), "/a%b ");
         assert_eq!(decoded("%zz%"), "%zz%");
+        assert_eq!(decoded("%+1%-1"), "%+1%-1");
     }
 }

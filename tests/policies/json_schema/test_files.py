@@ -42,6 +42,9 @@ def objection(folder, name="schema.json"):
         ('{"pattern": "("}', '"(" is not a '),
         ('{"$ref": "no.json"}', "schema.json: $ref to no.json: no.json: the folder of schemas does not have this file"),
         ('{"$ref": "#/$defs/no"}', "/$defs/no"),
+        ('{"items": {"$ref": "#/allOf/00"}, "allOf": [{}]}', "/allOf/00"),
+        ('{"items": {"$ref": "#/allOf/+0"}, "allOf": [{}]}', "/allOf/+0"),
+        ('{"items": {"$ref": "#/$defs/%+1"}, "$defs": {"\\u0001": {}}}', "/$defs/%+1"),
         ('{"$ref": "http://localhost:9/x.json"}', "no file in the folder of schemas has this $id"),
         ('{"$ref": "../../../etc/passwd"}', "$ref to etc/passwd: etc/passwd: the folder of schemas does not have this file"),
         ('{"$ref": "file:///etc/passwd"}', "etc/passwd: the folder of schemas does not have this file"),
@@ -52,7 +55,7 @@ def objection(folder, name="schema.json"):
         ('{"allOf":[' * 400 + "{}" + "]}" * 400, "schema.json"),
         ('{"$comment": "' + "x" * MAX_BYTES + '"}', f"schema.json is larger than {MAX_BYTES} bytes"),
     ],
-    ids=range(20),
+    ids=range(23),
 )  # fmt: skip
 def test_an_unusable_schema_is_refused_with_a_reason(tmp_path, text, message):
     folder = tmp_path / "schemas"
