@@ -10,21 +10,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
-from confluent_kafka import KafkaException
 
 from penstock import __version__
 from penstock.configuration import Address, ConfigurationError
 from penstock.configuration.topic_keys import put_in_force
-from penstock.engine.plans.plan import Plan, allows_topic_settings
-from penstock.engine.topic_configs.storage import topic_configs_topic
+from penstock.engine.plans.plan import allows_topic_settings
 from penstock.engine.verdict import FailureCause
 from penstock.engine.workers.gathered_writes import GatheredWrites
 from penstock.engine.workers.shared_values import SharedValues
-from penstock.engine.workers.supervisor import Supervisor
+from penstock.gateway.active_policies import ActivePolicies
+from penstock.gateway.admin.opened_topic_configs import TIMEOUT_S as TOPIC_CONFIGS_TIMEOUT_S
+from penstock.gateway.admin.opened_topic_configs import OpenedTopicConfigs
 from penstock.gateway.admin.policy_checks import PolicyChecks
-from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
 from penstock.gateway.connection_checks import check_once, close_idle, idle_interval
-from penstock.gateway.context.known_topics import validated_topics
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.lane.availability import (
     NativeThreadsError,
@@ -50,10 +48,7 @@ from penstock.gateway.produce.dead_letters.names import LetterNames
 from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
 from penstock.gateway.produce.framework_losses import FrameworkLosses
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
-from penstock.gateway.produce.observed_batches import (
-    SHARE_OF_MEMORY,
-    ObservedBatches,
-)
+from penstock.gateway.produce.observed_batches import SHARE_OF_MEMORY
 from penstock.gateway.produce.postponed_batches import PostponedBatches
 from penstock.gateway.produce.producer_state.opening import OpenedProducers
 from penstock.gateway.produce.producer_state.rollout import InForce, Rollout
@@ -65,7 +60,6 @@ from penstock.gateway.sessions.memory import LOOK_EVERY_S, READ_BYTES, Budget, d
 from penstock.gateway.sessions.schemas import load_schemas
 from penstock.gateway.upstream import Upstream
 from penstock.kafka.cluster import brokers
-from penstock.kafka.cluster.compacted_topic import CompactedTopicError
 from penstock.kafka.cluster.metadata import ClusterMetadata
 
 if TYPE_CHECKING:
@@ -74,7 +68,7 @@ if TYPE_CHECKING:
     from penstock.configuration import Configuration
     from penstock.engine.topic_configs.index import Before
     from penstock.engine.workers.schedule import Schedule
-    from penstock.gateway.admin.topic_policies import TopicPolicies
+    from penstock.gateway.admin.topic_configs import TopicConfigs
     from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.listening.addresses import Addresses
     from penstock.gateway.listening.shared_buffer import SharedBufferProtocol
@@ -87,7 +81,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 DISCOVERY_TIMEOUT_S: Final = 10.0
-TOPIC_CONFIGS_TIMEOUT_S: Final = 30.0
 _ENDING_EXTRA_S: Final = 5.0
 
 
@@ -132,11 +125,12 @@ class Gateway:
         self._listening: Listening | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._reloading = asyncio.Lock()
-        self._draining: set[Supervisor | TopicPolicies | ObservedBatches] = set()
         self._started = False
         self._ended = False
         self.cluster = ClusterMetadata(upstream, configuration.folder)
-        self.topic_configs: TopicConfigs = TopicConfigs()
+        self._topic_configs = OpenedTopicConfigs(
+            self._name, upstream, self.cluster, self._topic_configs_changed, self.run
+        )
         self.max_message_bytes = MaxMessageBytes()
         self.framework_losses = FrameworkLosses(
             CleanupPolicies(self.cluster.cleanup_policies, self.run, self.clock)
@@ -151,8 +145,6 @@ class Gateway:
             self.cluster, lambda: self.topic_configs, self.run, self._producers_opened
         )
         self._producers_opened(OpenedProducers(self._rollout.producers))
-        self._loaded: LoadedPolicies | None = None
-        self._shared = SharedValues()
         self.counts: GatewayCounts | None = None
         self._metrics: MetricsListener | None = None
         if configuration.metrics_listener is not None:
@@ -164,6 +156,16 @@ class Gateway:
             )
             self._upstream.watch(checks.connected)
             self._metrics = MetricsListener(self, self.counts, checks)
+        loader = PolicyLoader(
+            self.run,
+            self.refused,
+            self.counts,
+            self.clock,
+            observed_max_bytes=self.budget.max_bytes // SHARE_OF_MEMORY,
+            shared=SharedValues(),
+            writes=self.writes,
+        )
+        self._active = ActivePolicies(loader, self.run)
 
     async def start(self) -> Address:
         """Load the policies, discover the brokers, and listen.
@@ -209,7 +211,7 @@ class Gateway:
                     gives_up_after_s=TOPIC_CONFIGS_TIMEOUT_S,
                 )
                 await self._open_topic_configs(self.configuration)
-            await self._open_producers(loses_records=self._loses_records, is_start=True)
+            await self._open_producers(loses_records=self._active.loses_records, is_start=True)
             if native_lane is not None:
                 self._open_lane(native_lane)
             await schemas
@@ -247,10 +249,6 @@ class Gateway:
         self._upstream.use(native)
         if self.counts is not None:
             self.counts.collect_more = self.lane.collect_counts
-
-    @property
-    def _loses_records(self) -> bool:
-        return self._loaded is not None and self._loaded.loses_records
 
     async def _open_producers(self, *, loses_records: bool, is_start: bool = False) -> None:
         """Restore the state of producers; see `Rollout.open`."""
@@ -341,35 +339,34 @@ class Gateway:
     @property
     def policies(self) -> PolicySet:
         """The current policies."""
-        return self._policies
+        return self._active.policies
+
+    @property
+    def topic_configs(self) -> TopicConfigs:
+        """The topic configs that were set through admin tools."""
+        return self._topic_configs.current
 
     @property
     def worker_pids(self) -> list[int]:
         """The process ids of all policy workers."""
-        return [pid for part in (self._loaded.parts if self._loaded else ()) for pid in part.pids]
+        return self._active.worker_pids
 
     # The sources of metrics and readiness
 
     @property
     def schedules(self) -> list[Schedule]:
         """The schedules of the policies in force: of records, of topics."""
-        if self._loaded is None:
-            return []
-        pools = (self._loaded.pool, self._loaded.policies.topics.pool)
-        return [pool.schedule for pool in pools if pool is not None]
+        return self._active.schedules
 
     @property
     def all_schedules(self) -> list[Schedule]:
         """The schedules of the policies in force, and of those that finish their work."""
-        observed = self._loaded.policies.observed if self._loaded else None
-        beside = [*self._draining, *([observed] if observed else [])]
-        pools = (part if isinstance(part, Supervisor) else part.pool for part in beside)
-        return [*self.schedules, *(pool.schedule for pool in pools if pool is not None)]
+        return self._active.all_schedules
 
     @property
     def is_loaded(self) -> bool:
         """Whether policies are in force."""
-        return self._loaded is not None
+        return self._active.loaded is not None
 
     @property
     def settings_are_missing(self) -> bool:
@@ -453,7 +450,8 @@ class Gateway:
                 if not are_open:
                     await self._open_producers(loses_records=True)
             except BaseException:
-                put_in_force(self._loaded.topic_keys if self._loaded else {})
+                previous = self._active.loaded
+                put_in_force(previous.topic_keys if previous else {})
                 await loaded.close()
                 raise
             await self._rollout.change(_in_force(loaded), were_open=are_open)
@@ -485,22 +483,11 @@ class Gateway:
 
     async def _load(self, configuration: Configuration) -> LoadedPolicies:
         have_settings = self.topic_configs.are_stored or allows_topic_settings(configuration)
-        loader = PolicyLoader(
-            self.run,
-            self.refused,
-            self.counts,
-            self.clock,
-            observed_max_bytes=self.budget.max_bytes // SHARE_OF_MEMORY,
-            shared=self._shared,
-            writes=self.writes,
-        )
-        plan = Plan(configuration.policies)
-        return await loader.load(configuration, plan, topics_have_settings=have_settings)
+        return await self._active.load(configuration, topics_have_settings=have_settings)
 
     def _activate(self, loaded: LoadedPolicies) -> None:
         """Use the loaded policies from now on; the previous policies finish their work."""
-        previous_parts = self._loaded.parts if self._loaded is not None else []
-        self._loaded, self._policies = loaded, loaded.policies
+        self._active.activate(loaded)
         self._rollout.in_force = _in_force(loaded)
         put_in_force(loaded.topic_keys)
         self.topic_configs.read_again()
@@ -508,58 +495,17 @@ class Gateway:
             self.lane.follow()
         for client in list(self.connections):
             client.policies_changed()
-        for part in previous_parts:
-            self._draining.add(part)
-            self.run(self._drain(part))
-
-    async def _drain(self, part: Supervisor | TopicPolicies | ObservedBatches) -> None:
-        await part.close(drain_s=60.0)
-        self._draining.discard(part)
 
     async def _load_topics(self) -> None:
-        """Let the workers load the known topics; nothing waits for it."""
-        pool, plan = self._loaded.pool if self._loaded else None, self._policies.plan
-        if pool is None or not pool.loads_topics:
-            return
-        try:
-            pool.load_topics(await validated_topics(plan, self.topic_configs, self.cluster))
-        except Exception:
-            log.exception("topics not loaded")
+        await self._active.load_topics(self.topic_configs, self.cluster)
 
     # Topic configs
 
     async def _open_topic_configs(self, configuration: Configuration) -> None:
-        """Read the topic configs that were set through admin tools, and follow their changes.
-
-        Raises:
-            ConfigurationError: The topic that stores them cannot be used.
-            brokers.UnreachableError: The cluster does not respond.
-        """
-        settings_log = topic_configs_topic(configuration, self.configuration.upstream_properties)
-        settings = StoredTopicConfigs(settings_log, self._name, self._topic_configs_changed)
-        try:
-            await settings.start(TOPIC_CONFIGS_TIMEOUT_S)
-            await settings.sweep(self.cluster.ids, starting=True)
-        except CompactedTopicError as error:
-            await settings.close()
-            raise brokers.UnreachableError(str(error)) from None
-        except BaseException:
-            await settings.close()
-            raise
-        self.topic_configs = settings
+        """Read the topic configs; see `OpenedTopicConfigs.open`."""
+        await self._topic_configs.open(configuration)
         if self.lane is not None:
             self.lane.follow()
-        self.run(self._sweep(settings))
-
-    async def _sweep(self, settings: StoredTopicConfigs) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_EVERY_S)
-            try:
-                await settings.sweep(self.cluster.ids)
-            except (CompactedTopicError, KafkaException) as error:
-                log.warning("settings of topics could not be checked", reason=str(error))
-            except Exception:
-                log.exception("settings of topics could not be checked")
 
     def _topic_configs_changed(self, topic: str, previous_configs: Before) -> None:
         """Close policy instances that the topic's configs no longer name."""
@@ -568,8 +514,8 @@ class Gateway:
             return  # no name is known, or the first read has not finished
         self._rollout.topic_keys_changed(topic, previous_configs)
         possible_configs = self.topic_configs.store.index.all_of(topic)
-        plans = plans_of(topic, self._policies.plan, possible_configs)
-        self._policies.retain(topic, {plan.records_policy for plan in plans if plan.records_policy})
+        plans = plans_of(topic, self.policies.plan, possible_configs)
+        self.policies.retain(topic, {plan.records_policy for plan in plans if plan.records_policy})
 
     def topic_changed(self, name: str) -> None:
         """Forget the configs of a topic."""
@@ -579,7 +525,7 @@ class Gateway:
         """Close the policy instances of a deleted topic."""
         self.cluster.disallow(name)
         self.framework_losses.forget(name)
-        self._policies.retain(name, ())
+        self.policies.retain(name, ())
 
     async def connect_upstream(
         self, node: int | None, protocol: SharedBufferProtocol
@@ -605,8 +551,7 @@ class Gateway:
             client.abort()
         if self.lane is not None:
             self.lane.close()
-        for part in (*self._draining, *(self._loaded.parts if self._loaded else ())):
-            await part.close()
+        await self._active.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
