@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from penstock.gateway.produce.cleanup_policies import REFRESH_S
+from penstock.gateway.produce.lookups.cleanup_policies import REFRESH_S
 from tests.conftest import create_topic, delete_topic
 from tests.gateways import PENSTOCK, wait_until
 from tests.integration.reading import values_of

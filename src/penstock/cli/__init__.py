@@ -178,7 +178,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, list[_CommandParser]]:
 
 def _code_of(error: Exception) -> ExitCode:
     """Return how a command ends that cannot use its configuration, or cannot use it now."""
-    from penstock.configuration.not_now import may_pass  # noqa: PLC0415
+    from penstock.engine.not_now import may_pass  # noqa: PLC0415
 
     return ExitCode.CLUSTER_FAILED if may_pass(error) else ExitCode.WRONG_USE
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.not_now import may_pass
 from penstock.configuration.topic_keys import OBSERVE
 from penstock.engine.columns import put_in
 from penstock.engine.interceptors.interceptor_chain import intercept
+from penstock.engine.not_now import may_pass
 from penstock.engine.objections import BatchPolicy, Destination, RecordPolicy, Stages
 from penstock.engine.verdict import (
     ACCEPTED,

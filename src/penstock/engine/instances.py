@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.configuration import ConfigurationError, interfaces
 from penstock.configuration.globs import is_glob
 from penstock.configuration.interfaces import ALTER_CONFIG, CREATE_TOPIC
-from penstock.configuration.not_now import unusable_by
 from penstock.configuration.policies import NAMES
 from penstock.configuration.processes.environment import what_changes_policies
 from penstock.configuration.topic_keys import VALIDATION_POLICY
@@ -36,6 +35,7 @@ from penstock.engine.batch_methods import (
 )
 from penstock.engine.interceptors.interceptor_chain import Interceptor
 from penstock.engine.interceptors.topic_patterns import may_be_in_names
+from penstock.engine.not_now import unusable_by
 from penstock.engine.objections import BatchPolicy, RecordPolicy
 from penstock.engine.path_counts import PathCount
 from penstock.engine.plans.configured_policy import ConfiguredPolicy

@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.not_now import unusable_by
 from penstock.configuration.topic_keys import VALIDATION_POLICY
+from penstock.engine.not_now import unusable_by
 from penstock.engine.plans.loading import describe
 from penstock.policy import RetriableException
 

@@ -43,17 +43,17 @@ from penstock.gateway.observing.metrics.broker_checks import BrokerChecks
 from penstock.gateway.observing.metrics.counts import GatewayCounts
 from penstock.gateway.policy_loader import PolicyLoader
 from penstock.gateway.produce.bad_shares import BadShares
-from penstock.gateway.produce.cleanup_policies import CleanupPolicies
 from penstock.gateway.produce.dead_letters.names import LetterNames
 from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
 from penstock.gateway.produce.framework_losses import FrameworkLosses
-from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
+from penstock.gateway.produce.lookups.cleanup_policies import CleanupPolicies
+from penstock.gateway.produce.lookups.max_message_bytes import MaxMessageBytes
+from penstock.gateway.produce.lookups.write_rights import WriteRights
 from penstock.gateway.produce.observed_batches import SHARE_OF_MEMORY
 from penstock.gateway.produce.postponed_batches import PostponedBatches
 from penstock.gateway.produce.producer_state.opening import OpenedProducers
 from penstock.gateway.produce.producer_state.rollout import InForce, Rollout
 from penstock.gateway.produce.producer_state.topic_losses import plans_of
-from penstock.gateway.produce.write_rights import WriteRights
 from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.sessions.connection import ClientConnection
 from penstock.gateway.sessions.memory import LOOK_EVERY_S, READ_BYTES, Budget, default_budget

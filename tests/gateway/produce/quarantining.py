@@ -9,9 +9,9 @@ from uuid import uuid4
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import Diverted, Outcome, PolicyVerdict, refused, replaced
 from penstock.gateway.produce.bad_shares import BadShares
-from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
+from penstock.gateway.produce.lookups.max_message_bytes import MaxMessageBytes
+from penstock.gateway.produce.lookups.write_rights import WriteRights
 from penstock.gateway.produce.producer_state.producers import Producers
-from penstock.gateway.produce.write_rights import WriteRights
 from tests.gateway.admin.talk import broker_frame
 from tests.gateway.sessions.talk import Talk
 from tests.kafka.records.encoding import encode_batch, values

@@ -1,7 +1,7 @@
 """The broker's answers about the rights of a client."""
 
 from penstock.gateway.observing.metrics.counts import GatewayCounts
-from penstock.gateway.produce.write_rights import WriteRights
+from penstock.gateway.produce.lookups.write_rights import WriteRights
 from tests.gateway.admin.talk import broker_frame
 from tests.gateway.sessions.talk import Talk
 from tests.raw import parse_response, produced

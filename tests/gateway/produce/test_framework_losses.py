@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 from penstock.engine.plans.framework_topics import FrameworkTopic
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import RecordError, refused, refused_records, replaced
-from penstock.gateway.produce.cleanup_policies import CleanupPolicies
 from penstock.gateway.produce.framework_losses import FrameworkLosses, loses_records
+from penstock.gateway.produce.lookups.cleanup_policies import CleanupPolicies
 from tests.gateway.produce.quarantining import DESCRIBE, Quarantine, batch, diverted, with_rights
 from tests.gateway.sessions.talk import produce_response
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.engine.verdict import replaced
-from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
+from penstock.gateway.produce.lookups.max_message_bytes import MaxMessageBytes
 from penstock.kafka.error_codes import MESSAGE_TOO_LARGE
 from penstock.kafka.wire.errors import REQUEST_TIMED_OUT
 from penstock.kafka.wire.requests.produce import ProduceRequest

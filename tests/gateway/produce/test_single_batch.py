@@ -7,7 +7,7 @@ import pytest
 
 from penstock.engine.verdict import ACCEPTED, Outcome, PolicyVerdict, postponed, refused, replaced
 from penstock.gateway.observing.metrics.counts import GatewayCounts
-from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
+from penstock.gateway.produce.lookups.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.single_batch import SingleBatch
 from penstock.gateway.sessions import routes
 from penstock.kafka.wire.errors import REQUEST_TIMED_OUT

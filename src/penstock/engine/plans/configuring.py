@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.interfaces import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS
-from penstock.configuration.not_now import unusable_by
 from penstock.engine.batch_methods import (
     OF_INTERCEPTORS,
     OF_VALIDATION_POLICIES,
     OF_VALIDATORS,
     overrides,
 )
+from penstock.engine.not_now import unusable_by
 from penstock.engine.plans.loading import describe
 from penstock.policy import RecordIntrospectionHints, RecordsPolicy, RecordsPolicyWithContext
 

@@ -12,7 +12,7 @@ from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.not_now import unusable_by
+from penstock.engine.not_now import unusable_by
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.configuration import Address
-from penstock.configuration.not_now import unusable_by
+from penstock.engine.not_now import unusable_by
 from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.proxy_protocol import (
     HEADER_S,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.gateway.produce.cleanup_policies import CleanupPolicies
+    from penstock.gateway.produce.lookups.cleanup_policies import CleanupPolicies
 
 log = structlog.get_logger()
 

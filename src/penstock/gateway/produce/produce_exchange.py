@@ -26,11 +26,11 @@ from penstock.engine.verdict import Outcome
 from penstock.gateway.context.exchange import ExchangeState, Held
 from penstock.gateway.produce.intercepted.batches import InterceptedBatches
 from penstock.gateway.produce.last_sequences import fetch_last_sequences
+from penstock.gateway.produce.lookups.topic_lookup import TopicLookup
 from penstock.gateway.produce.request import SLICE, ReceivedRequest
 from penstock.gateway.produce.send_order import SendOrder, producer_ids
 from penstock.gateway.produce.stored_records import count_stored
 from penstock.gateway.produce.submission import Submission
-from penstock.gateway.produce.topic_lookup import TopicLookup
 from penstock.gateway.produce.verdicts import Verdicts
 from penstock.kafka.cluster.compacted_topic import CompactedTopicError
 from penstock.kafka.error_codes import INVALID_RECORD

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from penstock.engine.verdict import PolicyVerdict
     from penstock.gateway.produce.intercepted.batches import InterceptedBatches
+    from penstock.gateway.produce.lookups.topic_lookup import TopicLookup
     from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
     from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.gateway.produce.request import ReceivedRequest
-    from penstock.gateway.produce.topic_lookup import TopicLookup
 
 _NOT_OPEN: Final = (
     "penstock.mode is quarantine, and what keeps decisions about records is not open yet"

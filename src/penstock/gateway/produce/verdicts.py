@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.configuration.topic_keys import QUARANTINE_MAX_RATIO
 from penstock.engine.verdict import FailureCause, Outcome, refused, refused_because
-from penstock.gateway.produce import rights_lookup
 from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.gateway.produce.framework_losses import loses_records
+from penstock.gateway.produce.lookups import rights_lookup
 from penstock.gateway.produce.request import SLICE
 from penstock.gateway.produce.stored_records import good_records
 from penstock.kafka.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import Diverted, PolicyVerdict
     from penstock.gateway.produce.intercepted.batches import InterceptedBatches
+    from penstock.gateway.produce.lookups.rights_lookup import Codes
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
-    from penstock.gateway.produce.rights_lookup import Codes
     from penstock.kafka.wire.slices import Slices
 
     Held = tuple[ProducePartition, PolicyVerdict]

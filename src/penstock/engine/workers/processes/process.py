@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from penstock.configuration import ConfigurationError, PolicyConfiguration
-from penstock.configuration.not_now import may_pass
 from penstock.configuration.processes.parent import end_with_parent
 from penstock.engine.chain import Chain, unusable
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.interceptors.intercepted_batch import intercept_and_judge
 from penstock.engine.modes.diverting import judge_and_divert
+from penstock.engine.not_now import may_pass
 from penstock.engine.path_counts import events_of
 from penstock.engine.plans.loading import frames_of
 from penstock.engine.plans.topic_plan import TopicPlan

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from uuid import uuid4
 
 from penstock.gateway.context.topic_names import TopicNames
-from penstock.gateway.produce.topic_lookup import TopicLookup
+from penstock.gateway.produce.lookups.topic_lookup import TopicLookup
 from penstock.kafka.wire.requests.topics import NamedTopic
 from penstock.kafka.wire.slices import finish
 

@@ -7,7 +7,7 @@ import urllib.error
 import pytest
 
 from penstock.configuration import ConfigurationError, NotNowError
-from penstock.configuration.not_now import may_pass, unusable_by
+from penstock.engine.not_now import may_pass, unusable_by
 from penstock.policy import PolicyViolationException, RetriableException
 
 PASSING = [

@@ -1,6 +1,6 @@
 """The cached rights of clients to write."""
 
-from penstock.gateway.produce.write_rights import TTL_S, WriteRights
+from penstock.gateway.produce.lookups.write_rights import TTL_S, WriteRights
 
 
 def test_a_right_is_cached_for_a_limited_time():

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.gateway.produce.cleanup_policies import REFRESH_S, RETRY_S, CleanupPolicies
+from penstock.gateway.produce.lookups.cleanup_policies import REFRESH_S, RETRY_S, CleanupPolicies
 
 
 class Cluster:
@@ -132,7 +132,7 @@ async def test_many_topics_are_read_in_requests_of_a_hundred(cluster):
 
 
 async def test_a_batch_waits_for_a_second_at_most(cluster, monkeypatch):
-    monkeypatch.setattr("penstock.gateway.produce.cleanup_policies.WAIT_S", 0.0)
+    monkeypatch.setattr("penstock.gateway.produce.lookups.cleanup_policies.WAIT_S", 0.0)
     release = asyncio.Event()
     loop = asyncio.get_running_loop()
     cluster.during = lambda: asyncio.run_coroutine_threadsafe(release.wait(), loop).result()
