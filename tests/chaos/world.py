@@ -20,7 +20,7 @@ from tests.relay import Relay
 BROKERS = 3
 HOSTS = ("127.0.0.1", "127.0.0.3")
 ALONE = "127.0.0.4"
-"""The host of the gateway that keeps the state of its own producers in a file."""
+"""The host of a gateway that no other shares the producers of: each of them is known to it alone."""
 STATE_TOPIC = "__penstock_producer_state"
 INTERCEPTORS = "produce.request.interceptors=policies.AThird"
 POLICIES = """

@@ -9,10 +9,10 @@ import pytest
 
 from penstock.kafka.local import LocalKafkaError, free_ports, ports
 
+pytestmark = pytest.mark.system
+
 _FIND_PORTS = """import json, random, sys
 from penstock.kafka.local import ports
-
-pytestmark = pytest.mark.system
 ports._CHANCE = random.Random(7)
 print(json.dumps([ports.free_ports(6) for _ in range(30)]), flush=True)
 sys.stdin.read()

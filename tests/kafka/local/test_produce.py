@@ -17,10 +17,10 @@ from penstock.kafka.local.ports import free_ports
 from penstock.kafka.local.produce import leader_of, lines_of, main
 from tests.kafka.local.produce_answers import answer
 
+pytestmark = pytest.mark.system
+
 POLICY = """
 from penstock.policy import *
-
-pytestmark = pytest.mark.system
 class Positive(RecordValidationPolicy):
     def validate(self, topic, record):
         if int(record.value) <= 0:

@@ -7,11 +7,10 @@ import types
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.processes import spark_daemon
 from penstock.spark.execution.worker_errors import in_one_line
 
 
-@pytest.fixture(params=["pyspark.daemon", spark_daemon.__name__])
+@pytest.fixture(params=["pyspark.daemon", "penstock.spark.daemon"])
 def worker(monkeypatch, request):
     monkeypatch.delenv("SPARK_HIDE_TRACEBACK", raising=False)
     module = types.ModuleType("__main__")

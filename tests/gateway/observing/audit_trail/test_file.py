@@ -15,8 +15,8 @@ class Settled:
     def __init__(self):
         self.records, self.warnings = [], []
 
-    def __call__(self, records, *, written):
-        assert written
+    def __call__(self, records, *, is_written):
+        assert is_written
         self.records += records
 
 

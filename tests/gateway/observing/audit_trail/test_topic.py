@@ -53,7 +53,9 @@ def topic(broker, tmp_path):
     made._producer = made._new_producer()
     made.settled, made.warnings = [], []
     made.start(
-        lambda records, *, written: made.settled.extend((record, written) for record in records),
+        lambda records, *, is_written: made.settled.extend(
+            (record, is_written) for record in records
+        ),
         made.warnings.append,
     )
     return made

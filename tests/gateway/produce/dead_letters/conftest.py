@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.gateway.produce.dead_letters import letter_requests, partition_letters
+from penstock.gateway.produce.dead_letters import partition_letters, requests
 from penstock.gateway.produce.dead_letters.writer import DeadLetterWriter
 from tests.gateway.produce.dead_letters.letter_log import LetterLog
 from tests.gateway.produce.dead_letters.names import any_names
@@ -14,7 +14,7 @@ from tests.gateway.produce.dead_letters.names import any_names
 @pytest.fixture
 def writer(monkeypatch):
     """Returns a writer, and the log that it writes to."""
-    monkeypatch.setattr(letter_requests, "read_response", lambda answers: answers)
+    monkeypatch.setattr(requests, "read_response", lambda answers: answers)
     monkeypatch.setattr(partition_letters, "_PAUSE_S", 0.001)
     monkeypatch.setattr(partition_letters, "_PAUSE_MAX_S", 0.001)
 

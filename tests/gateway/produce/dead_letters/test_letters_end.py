@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from penstock.gateway.produce.dead_letters import (
     late_letters,
-    letter_numbers,
+    numbers,
     partition_letters,
     pending_letters,
 )
@@ -96,9 +96,7 @@ async def test_letters_that_need_a_producer_id_share_a_request(writer):
     await until(lambda: requests)
     await asyncio.sleep(0.01)
     (request,) = requests
-    request.set_result(
-        begin(letter_numbers.raw_request(letter_numbers.PRODUCER_ID_REQUEST)).result()
-    )
+    request.set_result(begin(numbers.raw_request(numbers.PRODUCER_ID_REQUEST)).result())
     assert await asyncio.gather(*stored) == [None, None]
 
 
@@ -269,7 +267,7 @@ async def test_the_line_is_not_repeated_for_each_attempt(writer):
 
 
 async def test_each_time_that_the_cluster_refuses_a_producer_id_is_reported(writer, monkeypatch):
-    monkeypatch.setattr(letter_numbers, "_AGAIN_AFTER_S", 0.0)
+    monkeypatch.setattr(numbers, "_AGAIN_AFTER_S", 0.0)
     made, log = writer()
     with capture_logs() as logs:
         for refused in (31, 31, 0, 31, 31):

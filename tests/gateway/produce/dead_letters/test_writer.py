@@ -9,11 +9,7 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.gateway.produce.dead_letters import (
-    letter_requests,
-    partition_letters,
-    pending_letters,
-)
+from penstock.gateway.produce.dead_letters import partition_letters, pending_letters, requests
 from penstock.gateway.produce.dead_letters import writer as dead_letter_writer
 from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.gateway.produce.dead_letters.failures import LettersRefused
@@ -76,7 +72,7 @@ class Connection:
 def writer(monkeypatch):
     """Returns a writer with a connection that responds with error codes."""
     monkeypatch.setattr(
-        letter_requests,
+        requests,
         "read_response",
         lambda code: SimpleNamespace(get=lambda _: SimpleNamespace(code=code, text="", offset=0)),
     )
@@ -319,7 +315,7 @@ async def test_each_partition_of_a_request_has_its_own_result(writer, monkeypatc
     connection.leaders = {number: PartitionLeader(1, 0) for number in range(3)}
     codes = iter([{0: 0, 1: 44, 2: 6}, {2: 0}])
     monkeypatch.setattr(
-        letter_requests,
+        requests,
         "read_response",
         lambda _: {
             (TO.name, number): SimpleNamespace(code=code, text="", offset=0)
