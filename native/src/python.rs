@@ -1,4 +1,4 @@
-//! The module `penstock._native` of Python.
+//! The records of a batch for Python.
 
 use std::collections::TryReserveError;
 
@@ -11,8 +11,6 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyIterator, PyRange, PyString, PyTuple};
 
 use crate::arrow::{BinaryArray, BinaryColumn};
-use crate::python_avro::AvroNodes;
-use crate::python_json::{JsonSchema, json_schema};
 use crate::section::{Headers, Origin, Section, Unread};
 use crate::splice::{Appended, Change, ForAll, Splicer, Unwritten};
 
@@ -256,7 +254,7 @@ impl Records {
 /// fields of that header; `new_header` is called with key and value of each record header, as a
 /// tuple. Raises `InvalidRecords` where the bytes are not exactly `count` records.
 #[pyfunction]
-fn read(
+pub(crate) fn read(
     py: Python<'_>,
     section: &Bound<'_, PyAny>,
     count: usize,
@@ -272,7 +270,7 @@ fn read(
 /// `last_offset_delta` is a field of the header; `log_append_time` is the timestamp of all records,
 /// where the broker set it.
 #[pyfunction]
-fn read_stored(
+pub(crate) fn read_stored(
     py: Python<'_>,
     section: &Bound<'_, PyAny>,
     count: usize,
@@ -433,40 +431,4 @@ fn changed<'a>(
     }
     let bytes = if now.is_none() { None } else { Some(now.cast::<PyBytes>()?.as_bytes()) };
     Ok(if bytes == bytes_before { Change::Same } else { Change::New(bytes) })
-}
-
-#[pymodule(name = "_native")]
-fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // Python writes versions of development in another way than Cargo.
-    module.add("__version__", env!("CARGO_PKG_VERSION").replace("-dev.", ".dev"))?;
-    module.add("InvalidRecords", module.py().get_type::<InvalidRecords>())?;
-    module.add_class::<Records>()?;
-    module.add_class::<BinaryColumn>()?;
-    module.add_class::<AvroNodes>()?;
-    module.add_class::<crate::python_merge::StoredBatches>()?;
-    module.add_function(wrap_pyfunction!(read, module)?)?;
-    module.add_function(wrap_pyfunction!(read_stored, module)?)?;
-    module.add_class::<JsonSchema>()?;
-    module.add_function(wrap_pyfunction!(json_schema, module)?)?;
-    #[cfg(target_os = "linux")]
-    module.add_class::<crate::python_lane::Lane>()?;
-    #[cfg(target_os = "linux")]
-    module.add_class::<crate::python_lane::Table>()?;
-    #[cfg(target_os = "linux")]
-    module.add_class::<crate::python_lane::Judge>()?;
-    #[cfg(target_os = "linux")]
-    module.add_class::<crate::python_lane::Relay>()?;
-    #[cfg(target_os = "linux")]
-    module.add_class::<crate::python_tls::TlsServer>()?;
-    #[cfg(target_os = "linux")]
-    module.add_class::<crate::python_tls::TlsClient>()?;
-    #[cfg(target_os = "linux")]
-    module.add_class::<crate::python_tls::TlsBroker>()?;
-    #[cfg(target_os = "linux")]
-    module.add_class::<crate::python_tls::TlsHello>()?;
-    #[cfg(target_os = "linux")]
-    module.add_class::<crate::python_tls::Tls>()?;
-    #[cfg(target_os = "linux")]
-    module.add_function(wrap_pyfunction!(crate::python_lane::decompressed, module)?)?;
-    Ok(())
 }

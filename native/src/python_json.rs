@@ -10,8 +10,9 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use crate::json::check::Verdict;
 use crate::json::compile::{Fault, compile};
 use crate::json::document::Json;
+use crate::json::flaw::Flaw;
 use crate::json::node::{Document, Schema};
-use crate::json::text::{Flaw, Values};
+use crate::json::text::Values;
 
 /// A reason: the keyword, its JSON in the schema, and the value's JSON pointer.
 type Reason = (&'static str, Option<String>, String);

@@ -16,8 +16,8 @@ use penstock_native::lane::batch;
 use penstock_native::lane::compression::decompressed;
 use penstock_native::lane::connection::GivenBack;
 use penstock_native::lane::counts::Counts;
-use penstock_native::lane::judge::{self, Check, Judge, Judged, STEPS_A_READ, Work};
-use penstock_native::lane::produce::{Acks, names_no_leaders, read_acks, read_if_known};
+use penstock_native::lane::judge::{Check, Judge, Judged, STEPS_A_READ, Work};
+use penstock_native::lane::produce::{self, Acks, names_no_leaders, read_acks, read_if_known};
 use penstock_native::lane::relay::{Exchange, Limits, Passed, Receiving, Relay, State};
 use penstock_native::lane::table::{Action, Table, Topic};
 use penstock_native::lane::threads::{Adopted, Lane};
@@ -492,7 +492,7 @@ fn what_takes_too_long_in_one_read_is_left_to_python() {
     let frame = produced(1, &batch_of(&[r#"{"id": 1}"#]));
     let request = read_if_known(&frame, VERSION, 0.0, &table).unwrap();
     let counts = Mutex::default();
-    let accepts = |work: &mut Work| judge::accepts(&request, &frame, 0.0, &table, work, &counts);
+    let accepts = |work: &mut Work| produce::accepts(&request, &frame, 0.0, &table, work, &counts);
     let mut work = Work::new(STEPS_A_READ, 1e-9);
     assert!(accepts(&mut work));
     assert!(work.seconds() > 1e-9);
@@ -511,7 +511,7 @@ fn a_large_batch_that_takes_too_long_is_left_before_its_end() {
     let accepts = |records: usize, work: &mut Work| {
         let frame = produced(1, &batch_of(&vec![value.as_str(); records]));
         let request = read_if_known(&frame, VERSION, 0.0, &table).unwrap();
-        judge::accepts(&request, &frame, 0.0, &table, work, &counts)
+        produce::accepts(&request, &frame, 0.0, &table, work, &counts)
     };
     assert!(accepts(15, &mut Work::new(STEPS_A_READ, 1e-9))); // nobody looks at the clock
     assert!(!accepts(40, &mut Work::new(STEPS_A_READ, 1e-9)));
@@ -655,7 +655,7 @@ fn what_is_judged_while_a_topic_is_forgotten_does_not_pass_and_is_not_counted() 
     let know = || table.know_name(b"t", judged_by(vec![fits(WITH_ID)]), f64::INFINITY);
     let counts = Mutex::new(Counts::new(&[1.0]));
     let passes =
-        |request| judge::accepts(&request, &frame, 0.0, &table, &mut Work::default(), &counts);
+        |request| produce::accepts(&request, &frame, 0.0, &table, &mut Work::default(), &counts);
     let others = || (0_u32..20_000).map(|number| format!("t-{number}"));
     let forgets: [&dyn Fn(); 6] = [
         &|| table.forget(b"t"),

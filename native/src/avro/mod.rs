@@ -4,6 +4,7 @@
 //! The verdicts are those of `penstock.policies.schema_policy.payloads.avro.walk` in Python. The
 //! nodes of a schema are from `table.py`, and bound the work by the payload's bytes.
 
+mod faults;
 pub mod nodes;
 mod numbers;
 pub mod place;

@@ -3,7 +3,7 @@
 //! As Java reads them, a number may have more bytes than it needs, up to 5 for an int and 10 for a
 //! long. Bits beyond 32 or 64, which Java drops, are an error.
 
-use super::walk::Wrong;
+use super::faults::Wrong;
 
 /// The bytes of a payload that are left.
 #[derive(Debug, Clone, Copy)]

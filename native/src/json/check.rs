@@ -9,12 +9,14 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use super::base64;
+use super::flaw::Flaw;
 use super::node::{
     ArrayChecks, Constant, Contains, Count, InPlace, Limit, Node, NodeId, NumberCheck,
     ObjectChecks, OneOf, Place, Schema, StringChecks, types,
 };
 use super::pattern::Pattern;
-use super::text::{Flaw, Kind, MAX_LEVELS, Text, Value, Values};
+use super::text::{MAX_LEVELS, Text, Values};
+use super::value::{Kind, Value};
 
 mod one_pass;
 

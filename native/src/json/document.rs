@@ -1,7 +1,9 @@
 //! A schema's text as a tree, which knows where each of its values is written.
 
+use super::flaw::Flaw;
 use super::number::Number;
-use super::text::{Flaw, Kind, Text, Values};
+use super::text::{Text, Values};
+use super::value::Kind;
 
 /// How many levels a schema may have.
 const MAX_LEVELS: usize = 255;

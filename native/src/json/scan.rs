@@ -1,7 +1,8 @@
 //! Reads the tokens of a JSON text, in order.
 
+use super::flaw::Flaw;
 use super::number::Number;
-use super::text::{ESCAPED, Flaw, Kind, Value};
+use super::value::{ESCAPED, Kind, Value};
 
 /// The most digits of a number that certainly fits a double.
 const CERTAINLY_FINITE: usize = 300;

@@ -6,76 +6,13 @@
 
 use std::borrow::Cow;
 
+use super::flaw::Flaw;
 use super::number::Number;
 use super::scan::{Scan, escape};
+use super::value::{ESCAPED, Kind, REPLACED, UNIQUE, Value};
 
 /// How many arrays and objects may be inside each other.
 pub const MAX_LEVELS: usize = 127;
-
-/// Why a text is not valid JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flaw {
-    /// It is not JSON.
-    Syntax,
-    /// It is not UTF-8.
-    Utf8,
-    /// It has more levels than are allowed.
-    Levels,
-    /// It has a number that no double can hold.
-    Range,
-    /// It is longer than 4 GB.
-    Length,
-}
-
-/// The type of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `null`
-    Null,
-    /// `false`
-    False,
-    /// `true`
-    True,
-    /// A number without a fraction and without an exponent.
-    Whole,
-    /// Any other number.
-    Decimal,
-    /// A string, or the name of a property.
-    String,
-    /// An array.
-    Array,
-    /// An object.
-    Object,
-}
-
-/// A value. An array's items follow it; an object's names do, each followed by its value.
-#[derive(Clone, Copy, Debug)]
-pub struct Value {
-    /// Its type.
-    pub kind: Kind,
-    /// `ESCAPED`: the string has escapes. `REPLACED`: a later property of the object has this name,
-    /// so the property does not count. `UNIQUE`: the object's names have been compared.
-    flags: u8,
-    /// Where it starts in the text; a string, after its quote.
-    start: u32,
-    /// The number of its bytes, without quotes; or of its items or properties.
-    pub len: u32,
-    /// The position of the value that follows all that is inside.
-    pub next: u32,
-}
-
-impl Value {
-    /// Return a value with nothing inside, from `start` to before `end`.
-    #[inline]
-    #[allow(clippy::cast_possible_truncation)] // no text is longer than 4 GB
-    pub(super) fn scalar(kind: Kind, flags: u8, start: usize, end: usize) -> Self {
-        Self { kind, flags, start: start as u32, len: (end - start) as u32, next: 0 }
-    }
-}
-
-pub(super) const ESCAPED: u8 = 1;
-const REPLACED: u8 = 2;
-const UNIQUE: u8 = 4;
 
 /// A text that has been read; kept for the next text, so that nothing is allocated again.
 #[derive(Default)]

@@ -11,7 +11,8 @@ use std::io::Read;
 use flate2::bufread::GzDecoder;
 use snap::raw::{Decoder, decompress_len};
 
-use super::{lz4, zstd};
+use super::lz4::{self, BLOCKS_MAX};
+use super::zstd;
 
 /// Kafka's numbers of codecs.
 const GZIP: u16 = 1;
@@ -22,8 +23,6 @@ pub const ZSTD: u16 = 4;
 
 const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const XERIAL_HEADER_BYTES: usize = 16;
-/// The most blocks: each takes time, however short it is.
-pub const BLOCKS_MAX: usize = 65_536;
 
 /// Return the records of a batch, decompressed; None where they are damaged, too large, or Python's.
 pub fn decompressed(codec: u16, data: &[u8], limit: usize) -> Option<Vec<u8>> {

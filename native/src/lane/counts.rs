@@ -4,8 +4,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::judge::Labels;
-
 /// API keys from here on are counted together, as Python counts unknown API keys.
 const KEYS: usize = 128;
 /// The bounds of buckets are Python's; there are no more of them than this.
@@ -22,6 +20,15 @@ pub struct Times {
     pub buckets: Vec<u64>,
     /// Their times together, in seconds.
     pub total_s: f64,
+}
+
+/// The labels of a batch in metrics.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Labels {
+    /// The name of the topic.
+    pub topic: Box<str>,
+    /// The names of the policies.
+    pub policies: Box<str>,
 }
 
 /// Accepted records of a topic.

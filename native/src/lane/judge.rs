@@ -5,16 +5,13 @@
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use super::batch::{self, Limits};
-use super::counts::Counts;
-use super::locked;
+use super::counts::Labels;
 use super::panics::caught;
-use super::produce::Request;
 use super::stopwatch::Stopwatch;
-use super::table::Table;
 use crate::json::node::Schema;
 use crate::json::text::Values;
 use crate::section::Section;
@@ -238,7 +235,7 @@ impl Judge {
     }
 
     /// The same, and how many seconds it took.
-    fn timed(&self, data: &[u8], now: f64, work: &mut Work) -> Option<(usize, f64)> {
+    pub(super) fn timed(&self, data: &[u8], now: f64, work: &mut Work) -> Option<(usize, f64)> {
         if self.is_suspended(now) || work.seconds >= work.seconds_max {
             return None;
         }
@@ -257,20 +254,11 @@ impl Judge {
     }
 }
 
-/// The labels of a batch in metrics.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub struct Labels {
-    /// The name of the topic.
-    pub topic: Box<str>,
-    /// The names of the policies.
-    pub policies: Box<str>,
-}
-
 /// A topic whose batches are judged.
 pub struct Judged {
     /// The labels of its batches.
     pub labels: Arc<Labels>,
-    judge: Arc<Judge>,
+    pub(super) judge: Arc<Judge>,
 }
 
 impl Judged {
@@ -279,34 +267,4 @@ impl Judged {
         let labels = Labels { topic: topic.into(), policies: judge.names.clone() };
         Self { labels: Arc::new(labels), judge }
     }
-}
-
-/// Return whether all batches of a request are accepted; only then they are counted.
-///
-/// They are not if a topic was forgotten meanwhile: the request may have this topic, and Python has
-/// to judge it from then on.
-pub fn accepts(
-    request: &Request,
-    frame: &[u8],
-    now: f64,
-    table: &Table,
-    work: &mut Work,
-    counts: &Mutex<Counts>,
-) -> bool {
-    let mut accepted = Vec::new();
-    for (judged, records) in &request.judged {
-        let data = frame.get(records.clone()).unwrap_or_default();
-        match judged.judge.timed(data, now, work) {
-            Some((count, seconds)) => accepted.push((judged, count, seconds)),
-            None => return false,
-        }
-    }
-    if !request.holds(table) {
-        return false;
-    }
-    let mut counts = locked(counts);
-    for (judged, count, seconds) in accepted {
-        counts.accepted(&judged.labels, count, seconds);
-    }
-    true
 }

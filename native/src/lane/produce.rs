@@ -1,14 +1,18 @@
 //! Produce requests and responses as the lane reads them: a short form of
 //! `penstock.kafka.wire.requests.produce`. Python reads those that are not plain.
+//!
+//! A request is accepted here if the judges of its topics accept all its batches.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::batch;
-use super::judge::Judged;
+use super::counts::Counts;
+use super::judge::{Judged, Work};
+use super::locked;
 use super::table::{Table, Topic};
 
 /// Versions with tagged fields, and lengths as varints.
@@ -231,6 +235,36 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
 /// Pass over the end of a structure, which is plain without tagged fields only.
 fn end_structure(reader: &mut Reader<'_>, flexible: bool) -> Option<()> {
     if flexible && reader.byte()? != 0 { None } else { Some(()) }
+}
+
+/// Return whether all batches of a request are accepted; only then they are counted.
+///
+/// They are not if a topic was forgotten meanwhile: the request may have this topic, and Python has
+/// to judge it from then on.
+pub fn accepts(
+    request: &Request,
+    frame: &[u8],
+    now: f64,
+    table: &Table,
+    work: &mut Work,
+    counts: &Mutex<Counts>,
+) -> bool {
+    let mut accepted = Vec::new();
+    for (judged, records) in &request.judged {
+        let data = frame.get(records.clone()).unwrap_or_default();
+        match judged.judge.timed(data, now, work) {
+            Some((count, seconds)) => accepted.push((judged, count, seconds)),
+            None => return false,
+        }
+    }
+    if !request.holds(table) {
+        return false;
+    }
+    let mut counts = locked(counts);
+    for (judged, count, seconds) in accepted {
+        counts.accepted(&judged.labels, count, seconds);
+    }
+    true
 }
 
 /// Return whether a whole response has the most frequent form, which names no broker (KIP-951).

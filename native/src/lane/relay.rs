@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use super::counts::Counts;
-use super::judge::{self, Work};
+use super::judge::Work;
 use super::locked;
 use super::produce::{self, Acks};
 use super::table::{Action, Table};
@@ -258,7 +258,7 @@ impl Relay {
                     return Begun::Stops;
                 };
                 if let Some(work) = work {
-                    if !judge::accepts(&request, frame, now, &self.table, work, counts) {
+                    if !produce::accepts(&request, frame, now, &self.table, work, counts) {
                         return Begun::Stops;
                     }
                     sent_at += work.seconds();
