@@ -3,6 +3,7 @@
 import random
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -92,7 +93,16 @@ def run(world: World, seed: int, *, mild: bool, logs: Path) -> Round:
             refused = refused_in_order(world.cluster, producer.topic)
             settled = replace(settled, refused_in_order=refused)
         result.accounts[producer] = settled
+    _delete_topics(admin, [producer.topic for producer in producers])
     return result
+
+
+def _delete_topics(admin: AdminClient, topics: Sequence[str]) -> None:
+    """Delete topics and their dead letter topics: the small heaps of brokers hold no 50 rounds."""
+    existing = admin.list_topics(timeout=60).topics
+    names = [name for topic in topics for name in (topic, topic + modes.DEAD) if name in existing]
+    for deletion in admin.delete_topics(names).values():
+        deletion.result(60)
 
 
 def _disturb(
