@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from penstock.spark.session import SETTINGS, _own_settings
+from penstock.spark import SETTINGS
+from penstock.spark.session import _own_settings
 from tests.integration.reading import read_topic
 from tests.limits import HANGS_S
 from tests.spark.session_script import SCRIPT

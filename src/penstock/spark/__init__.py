@@ -33,11 +33,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from penstock.jobs.plan import RecordPlan, load_plan
+    from penstock.spark.execution.settings import SETTINGS
     from penstock.spark.functions import audit, redact, redrive, split
     from penstock.spark.source.data_source import PenstockDataSource, register
     from penstock.spark.verdicts import apply, close_policies, judge
 
 __all__ = [
+    "SETTINGS",
     "PenstockDataSource",
     "RecordPlan",
     "apply",
@@ -52,6 +54,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
+    "SETTINGS": "penstock.spark.execution.settings",
     "PenstockDataSource": "penstock.spark.source.data_source",
     "RecordPlan": "penstock.jobs.plan",
     "apply": "penstock.spark.verdicts",

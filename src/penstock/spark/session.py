@@ -25,14 +25,6 @@ from penstock.spark.execution.settings import SETTINGS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "SETTINGS",
-    "end_jvm",
-    "has_stopped",
-    "jvm_failure",
-    "start_session",
-    "stop_session",
-]
 _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
