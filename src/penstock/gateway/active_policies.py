@@ -62,7 +62,7 @@ class ActivePolicies:
         )
 
     def activate(self, loaded: LoadedPolicies) -> None:
-        """Use loaded policies from now on; the previous ones finish their work."""
+        """Use loaded policies from now on; the previous policies finish their work."""
         previous_parts = self._parts
         self.loaded = loaded
         for part in previous_parts:

@@ -38,7 +38,7 @@ class OpenedTopicConfigs:
         name: str,
         upstream: Mapping[str, Any],
         cluster: ClusterMetadata,
-        changed: Callable[[str, Before], None],
+        on_change: Callable[[str, Before], None],
         run: Callable[[Coroutine[object, object, Any]], asyncio.Task[Any]],
     ) -> None:
         """Read nothing yet.
@@ -47,15 +47,15 @@ class OpenedTopicConfigs:
             name: The name of this gateway.
             upstream: The settings of clients.
             cluster: Knows which topics exist.
-            changed: Called for each change, with the topic's name (empty if it is unknown) and its
-                previous configs.
+            on_change: Called for each change, with the topic's name (empty if it is unknown) and
+                its previous configs.
             run: Runs a coroutine until it ends or the gateway stops.
         """
         self.current: TopicConfigs = TopicConfigs()
         self._name = name
         self._upstream = upstream
         self._cluster = cluster
-        self._changed = changed
+        self._on_change = on_change
         self._run = run
 
     async def open(self, configuration: Configuration) -> None:
@@ -69,7 +69,7 @@ class OpenedTopicConfigs:
             brokers.UnreachableError: The cluster does not respond.
         """
         settings = StoredTopicConfigs(
-            topic_configs_topic(configuration, self._upstream), self._name, self._changed
+            topic_configs_topic(configuration, self._upstream), self._name, self._on_change
         )
         try:
             await settings.start(TIMEOUT_S)

@@ -1,4 +1,5 @@
 """Facts about topics and rights that a Produce request needs, looked up in the cluster once.
 
-A client's own connection asks where its rights decide; the gateway's principal asks the rest.
+Where a client's rights decide, the request goes over its own connection, otherwise over one of the
+gateway's principal.
 """
