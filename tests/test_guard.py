@@ -20,7 +20,7 @@ PROGRAM = """
 import os, subprocess, time
 from pathlib import Path
 from penstock.kafka.local import LocalKafka
-from tests.gateways import RunningGateway, write_configuration
+from tests.gateways import RunningGateway, gateway_port, write_configuration
 
 def processes(folder):
     return [subprocess.Popen(["sleep", "600"], start_new_session=True).pid]
