@@ -278,7 +278,7 @@ def test_a_worker_that_spark_could_not_start_is_no_fault_of_a_policy(text):
          '"BINARY" because it is malformed. SQLSTATE: 22018'), 3,
          ("a value does not fit the type that it is read as, or an expression of --column: "
          "CONVERSION_INVALID_INPUT")),
-        ("Traceback\npenstock.stored.files.json_lines.WrongLineError: s3a://b/x.json, line 7: is not JSON",
+        ("Traceback\npenstock.jobs.files.json_lines.WrongLineError: s3a://b/x.json, line 7: is not JSON",
          2, "a line is not a record: s3a://b/x.json, line 7: is not JSON"),
         (("[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source "
          "perform initialOffset:\nConfigurationError: there is no topic t"), 3,

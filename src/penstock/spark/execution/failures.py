@@ -50,7 +50,7 @@ _FAILURES: Final = (
         "a policy cannot decide now",
     ),
     (
-        re.compile(r"^penstock\.(?:client|wire)\.[\w.]+: (.*)", re.MULTILINE),
+        re.compile(r"^penstock\.kafka\.(?:client|wire)\.[\w.]+: (.*)", re.MULTILINE),
         "a task at the cluster failed",
     ),
     (
