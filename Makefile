@@ -102,8 +102,8 @@ optimised: setup
 	@grep -q release $(NATIVE) || { $(FROM_CRATES) && $(MATURIN) develop --quiet --locked --release && echo release > $(NATIVE); }
 
 # Nothing is fetched later: neither by a test nor by a benchmark.
-$(FETCHED): src/penstock/kafka/local/artifacts.py src/penstock/kafka/local/artifacts.sha256 tests/spark_connector.py | $(NATIVE) $(SPARK)
-	$(BIN)/python -m penstock.kafka.local.artifacts
+$(FETCHED): src/penstock/kafka/artifacts.py src/penstock/kafka/artifacts.sha256 tests/spark_connector.py | $(NATIVE) $(SPARK)
+	$(BIN)/python -m penstock.kafka.artifacts
 	$(BIN)/python -m tests.spark_connector
 	touch $@
 

@@ -20,8 +20,8 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
+from penstock.kafka.artifacts import cache_folder, java
 from penstock.kafka.local import LocalKafka, class_path
-from penstock.kafka.local.artifacts import cache_folder, java
 
 _FOLDER: Final = cache_folder() / "class-archives"
 _ENDS_WITHIN_S: Final = 300

@@ -18,8 +18,8 @@ from confluent_kafka.admin import AclBinding, AclBindingFilter, AdminClient, Off
 from confluent_kafka.cimpl import NewTopic
 from hypothesis import HealthCheck, settings
 
+from penstock.kafka.artifacts import kafka_artifacts
 from penstock.kafka.local import LocalKafka
-from penstock.kafka.local.artifacts import kafka_artifacts
 from penstock.policy import sharing
 from tests import class_archives
 from tests.gateways import PENSTOCK, RunningGateway, gateway_port, wait_until, write_configuration

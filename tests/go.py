@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from penstock.kafka.local.artifacts import cache_folder
+from penstock.kafka.artifacts import cache_folder
 
 _MODULES: Final = Path(__file__).parent / "interop"
 _BUILD_S: Final = 1500

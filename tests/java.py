@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from penstock.kafka.artifacts import Artifacts, cache_folder, java
 from penstock.kafka.local import class_path
-from penstock.kafka.local.artifacts import Artifacts, cache_folder, java
 from tests.class_archives import kafka_options
 
 QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyspark
 
-from penstock.kafka.local import artifacts
+from penstock.kafka import artifacts
 
 CONNECTOR = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"

@@ -359,7 +359,9 @@ def variables(tree: ast.AST) -> Iterator[tuple[str, int]]:
         match node:
             case ast.Name(id=name, ctx=ast.Store()) if id(node) not in fields:
                 yield name, node.lineno
-            case ast.arg(arg=name):
+            case ast.arg(arg=name) | ast.alias(asname=str(name)):
+                yield name, node.lineno
+            case ast.MatchAs(name=str(name)) | ast.ExceptHandler(name=str(name)):
                 yield name, node.lineno
 
 

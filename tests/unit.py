@@ -26,7 +26,7 @@ WITH_SPARK: Final = (
     "cli/test_stream_lines.py",
     "engine/topic_configs/test_added_key.py",
     "jobs/topics/test_access.py",
-    "kafka/local/test_artifacts.py",
+    "kafka/test_artifacts.py",
 )
 """Unit tests that import PySpark."""
 SYSTEM_FIXTURES: Final = frozenset({"kafka", "spark"})

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from penstock.kafka.local.artifacts import cache_folder
+from penstock.kafka.artifacts import cache_folder
 from tests.chaos.rounds import keep, run
 
 KEPT = cache_folder() / "chaos"

@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 from typing import Final
 
-from penstock.kafka.local.artifacts import ArtifactError, cache_folder
+from penstock.kafka.artifacts import ArtifactError, cache_folder
 from tests.conformance import table
 from tests.conformance.commands import BuildError
 from tests.conformance.expected import read

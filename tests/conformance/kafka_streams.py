@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.kafka.local.artifacts import archive, class_path, java
+from penstock.kafka.artifacts import archive, class_path, java
 from tests.conformance.commands import BuildError, build, end
 from tests.conformance.outcomes import Outcome
 from tests.conformance.suite import Suite

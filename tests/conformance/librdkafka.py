@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar, Final
 
+from penstock.kafka.artifacts import java
 from penstock.kafka.local import class_path
-from penstock.kafka.local.artifacts import java
 from penstock.kafka.local.tools import TOOLS
 from tests.conformance.commands import build, run
 from tests.conformance.fetched import crate

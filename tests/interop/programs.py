@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.kafka.local.artifacts import class_path
+from penstock.kafka.artifacts import class_path
 from tests.go import go_program
 from tests.interop import syslog_ng
 from tests.java import program

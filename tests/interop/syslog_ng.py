@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from penstock.kafka.local.artifacts import cache_folder
+from penstock.kafka.artifacts import cache_folder
 from tests.gateways import wait_until
 
 _PACKAGES: Final = ("syslog-ng-core", "syslog-ng-mod-rdkafka")

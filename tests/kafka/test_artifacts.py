@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from penstock.kafka.local import artifacts
-from penstock.kafka.local.artifacts import ArtifactError, Artifacts
+from penstock.kafka import artifacts
+from penstock.kafka.artifacts import ArtifactError, Artifacts
 from tests.spark_connector import CONNECTOR
 
 NAME = "org/example/one/1.0/one-1.0.jar"
@@ -138,7 +138,7 @@ def test_every_used_file_has_a_listed_sum():
 def test_a_clone_uses_the_downloads_of_make(tmp_path, monkeypatch):
     """`.venv/bin/penstock dev` is started without make, and would download the files again."""
     clone, home = tmp_path / "clone", tmp_path / "home"
-    module = clone / "src" / "penstock" / "kafka" / "local" / "artifacts.py"
+    module = clone / "src" / "penstock" / "kafka" / "artifacts.py"
     monkeypatch.delenv("PENSTOCK_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
     monkeypatch.setattr(artifacts, "__file__", str(module))

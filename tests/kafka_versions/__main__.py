@@ -9,14 +9,14 @@ import sys
 import time
 from typing import Final
 
+from penstock.kafka.artifacts import ArtifactError, class_path, kafka_artifacts
 from penstock.kafka.local import LocalKafka
-from penstock.kafka.local.artifacts import ArtifactError, class_path, kafka_artifacts
 from tests import class_archives
 
 VERSIONS: Final = ("3.9.2", "4.0.2", "4.2.2", "4.4.0")
 """Their files have listed sums; those of other versions are taken as the registry has them."""
 GATEWAY: Final = ("tests/gateway", "tests/integration", "tests/hostile", "tests/kafka/cluster")
-JOBS: Final = ("tests/kafka/client", "tests/jobs/batches", "tests/jobs", "tests/spark")
+JOBS: Final = ("tests/kafka/client", "tests/jobs", "tests/spark")
 
 
 def command(version: str, how: list[str]) -> list[str]:

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Final, Self
 
+from penstock.kafka.artifacts import archive, cache_folder, java
 from penstock.kafka.local import free_ports
-from penstock.kafka.local.artifacts import archive, cache_folder, java
 from tests.java import QUICK
 
 _COORDINATES: Final = "io.apicurio:apicurio-registry-app:3.0.9:tar.gz:all"

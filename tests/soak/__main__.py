@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from penstock.kafka.local.artifacts import cache_folder
+from penstock.kafka.artifacts import cache_folder
 from tests.guard import end_with_this_process
 from tests.soak.processes import adopt_orphans, descendants, kill
 from tests.soak.producers import CLIENTS

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from penstock.kafka.local.artifacts import cache_folder
+from penstock.kafka.artifacts import cache_folder
 from tests.go import go_program, has_go
 from tests.java import program
 from tests.soak.producer_reports import ProducerReport, read_reports

@@ -12,8 +12,8 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
+from penstock.kafka.artifacts import cache_folder, class_path
 from penstock.kafka.local import LocalKafka
-from penstock.kafka.local.artifacts import cache_folder, class_path
 from tests.conftest import create_topic
 from tests.guard import end_with_this_process
 from tests.spark_connector import jars_without

@@ -17,8 +17,8 @@ from typing import Final
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from penstock.kafka.artifacts import cache_folder, class_path
 from penstock.kafka.local import LocalKafka
-from penstock.kafka.local.artifacts import cache_folder, class_path
 from tests.conftest import create_topic
 from tests.limits import HANGS_S
 from tests.spark.connect_server import connect_server

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.kafka.local.artifacts import cache_folder
+from penstock.kafka.artifacts import cache_folder
 
 HERE = Path(__file__).parent
 

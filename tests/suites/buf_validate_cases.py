@@ -11,7 +11,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from grpc_tools import protoc
 
-from penstock.kafka.local.artifacts import cache_folder
+from penstock.kafka.artifacts import cache_folder
 from tests.conformance.fetched import go_module
 from tests.suites.fetched import FOLDER
 

@@ -11,7 +11,7 @@ import grpc_tools
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from grpc_tools import protoc
 
-from penstock.kafka.local.artifacts import cache_folder
+from penstock.kafka.artifacts import cache_folder
 from tests.conformance.fetched import go_module
 
 _VERSION: Final = "v0.25.3"

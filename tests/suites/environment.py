@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from penstock.kafka.local.artifacts import cache_folder
+from penstock.kafka.artifacts import cache_folder
 
 _REQUIREMENTS: Final = Path(__file__).parents[2] / "requirements" / "suites.txt"
 

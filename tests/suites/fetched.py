@@ -6,7 +6,7 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
-from penstock.kafka.local.artifacts import cache_folder
+from penstock.kafka.artifacts import cache_folder
 from tests.conformance.commands import BuildError
 from tests.conformance.fetched import check
 

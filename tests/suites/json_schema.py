@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.kafka.local.artifacts import cache_folder
+from penstock.kafka.artifacts import cache_folder
 from penstock.policies.json_schema.documents import ROOT, SchemaDocuments, SchemaError
 from penstock.policies.json_schema.texts import SchemaTexts
 from tests.suites.fetched import sdist

@@ -40,8 +40,8 @@ from penstock.configuration.policy_classes import classes_of_user
 from penstock.configuration.properties import load_properties
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
 from penstock.gateway.server import Gateway
+from penstock.kafka.artifacts import ArtifactError, Artifacts, class_path, is_fetched, java
 from penstock.kafka.cluster.brokers import UnreachableError
-from penstock.kafka.local.artifacts import ArtifactError, Artifacts, class_path, is_fetched, java
 from penstock.queued_output import queue_standard_output
 
 if TYPE_CHECKING:

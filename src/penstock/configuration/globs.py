@@ -114,8 +114,8 @@ def in_words(glob: str) -> str:
             return f"names that begin with {first}"
         case ["any characters", last] if last[0] == '"':
             return f"names that end with {last}"
-        case ["any characters", within, "any characters"] if within[0] == '"':
-            return f"names with {within} in them"
+        case ["any characters", middle, "any characters"] if middle[0] == '"':
+            return f"names with {middle} in them"
     return f"names of {', then '.join(words)}"
 
 

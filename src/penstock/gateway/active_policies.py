@@ -34,7 +34,11 @@ class ActivePolicies:
 
     Attributes:
         loaded: The policies in force; None until the first are loaded.
+        policies: The part of them that requests use, and read for each batch; only when there are
+            policies in force.
     """
+
+    policies: PolicySet
 
     def __init__(
         self,
@@ -64,16 +68,10 @@ class ActivePolicies:
     def activate(self, loaded: LoadedPolicies) -> None:
         """Use loaded policies from now on; the previous policies finish their work."""
         previous_parts = self._parts
-        self.loaded = loaded
+        self.loaded, self.policies = loaded, loaded.policies
         for part in previous_parts:
             self._draining.add(part)
             self._run(self._drain(part))
-
-    @property
-    def policies(self) -> PolicySet:
-        """The policies in force. Requests come only when there are some."""
-        assert self.loaded is not None
-        return self.loaded.policies
 
     @property
     def loses_records(self) -> bool:

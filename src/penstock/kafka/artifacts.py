@@ -1,6 +1,6 @@
 """Java, and Java artifacts by their Maven coordinates, fetched once through jgo.
 
-`python -m penstock.kafka.local.artifacts` fetches all of them, which is what `make setup` does.
+`python -m penstock.kafka.artifacts` fetches all of them, which is what `make setup` does.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def cache_folder() -> Path:
     folder = os.environ.get("PENSTOCK_CACHE")
     if folder:
         return Path(folder)
-    of_clone = Path(__file__).parents[4] / ".cache"
+    of_clone = Path(__file__).parents[3] / ".cache"
     if (of_clone / "maven").is_dir():
         return of_clone
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"

@@ -16,7 +16,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from penstock.engine.machine import memory_bytes
-from penstock.kafka.local import artifacts
+from penstock.kafka import artifacts
 from penstock.spark.execution.failures import SparkError, first_line, jvm_end
 from penstock.spark.execution.jvm_output import forward
 from penstock.spark.execution.memory import cores_of, jvm_memory

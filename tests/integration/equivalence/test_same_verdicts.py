@@ -19,8 +19,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kio.static.primitive import i16, i32, i32Timedelta
 
+from penstock.kafka.artifacts import java
 from penstock.kafka.local import LocalKafka, class_path
-from penstock.kafka.local.artifacts import java
 from penstock.kafka.wire.schemas import load_request_schema
 from tests.gateways import wait_until
 from tests.raw import RawClient

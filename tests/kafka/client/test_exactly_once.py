@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
+from penstock.kafka.artifacts import java
 from penstock.kafka.client.connections.connection import Connection
 from penstock.kafka.client.positions import (
     Claim,
@@ -22,7 +23,6 @@ from penstock.kafka.client.protocol.produced_batches import BatchSource
 from penstock.kafka.client.protocol.write_errors import FencedError, RefusedBatchError
 from penstock.kafka.client.writing.transactional_writer import TransactionalWriter
 from penstock.kafka.local import class_path
-from penstock.kafka.local.artifacts import java
 from penstock.kafka.records.header import as_produced, read_producer
 from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch
 from penstock.policy import Header, Record

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from penstock.kafka.local.artifacts import Artifacts, class_path
+from penstock.kafka.artifacts import Artifacts, class_path
 from penstock.kafka.wire import schemas
 from penstock.kafka.wire.schemas import ADDED
 

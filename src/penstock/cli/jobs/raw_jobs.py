@@ -86,9 +86,9 @@ def write_topics(
     Raises:
         CommandError: Records were removed before they were read, and `--strict` was given.
     """
-    from penstock.jobs.writing_job import write_topics as written  # noqa: PLC0415
+    from penstock.jobs import writing_job as writing  # noqa: PLC0415
 
-    counts, earlier_offsets, job = written(
+    counts, earlier_offsets, job = writing.write_topics(
         command_job.there,
         writing_job(options, targets),
         lambda: command_job.runner,

@@ -356,5 +356,5 @@ def check_client_keys(properties: Mapping[str, str], where: str) -> None:
             )
         try:
             key.read(value)
-        except ValueError as wanted:
-            raise ConfigurationError(f"{where}{name} must be {wanted}") from None
+        except ValueError as error:
+            raise ConfigurationError(f"{where}{name} must be {error}") from None

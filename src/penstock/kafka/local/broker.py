@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from penstock.kafka.local import artifacts
-from penstock.kafka.local.artifacts import Artifacts, java
+from penstock.kafka import artifacts
+from penstock.kafka.artifacts import Artifacts, java
 from penstock.kafka.local.errors import LocalKafkaError
 from penstock.kafka.local.ports import free_ports
 

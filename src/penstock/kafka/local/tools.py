@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import Final
 
-from penstock.kafka.local.artifacts import java
+from penstock.kafka.artifacts import java
 from penstock.kafka.local.broker import class_path
 
 TOOLS: Final = {
