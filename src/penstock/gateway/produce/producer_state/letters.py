@@ -98,6 +98,8 @@ class Letters:
         """
         if failure is not None:
             callback(failure)
+        elif batch.is_lettered:
+            callback(None)  # an earlier attempt has stored them, while this decision was written
         elif letters is None or quarantined is None:
             callback(LettersNotStored("they have to be written again"))
         else:
