@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from penstock.jobs.batches.counts import TaskCounts
     from penstock.jobs.plan import RecordPlan
     from penstock.jobs.positions import Known
+    from penstock.jobs.report.counts import RecordCounts
     from penstock.jobs.runner import Runner
     from penstock.jobs.tasks.writing_task import WritingResult
     from penstock.jobs.topics.stored_topics import StoredTopics
@@ -99,7 +99,7 @@ class WritingRun(NamedTuple):
         job: The id of the job.
     """
 
-    counts: TaskCounts
+    counts: RecordCounts
     done_before: int
     job: str
 

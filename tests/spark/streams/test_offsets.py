@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from penstock.jobs.batches.counts import TaskCounts
 from penstock.jobs.tasks.planning import Limit
 from penstock.jobs.tasks.writing_task import Unfinished, WritingResult
 from penstock.kafka.client.errors import TruncatedError
@@ -14,11 +13,11 @@ from penstock.spark.streams.offsets import KEPT_AT_ONCE, KEPT_FOR_S, StreamOffse
 pytestmark = pytest.mark.unit
 A, B, C = (Partition("t", number) for number in range(3))
 LIMIT = Limit(records=100)
-ALL_DONE = WritingResult(TaskCounts(), 0)
+ALL_DONE = WritingResult()
 
 
 def unfinished(*ones):
-    return WritingResult(TaskCounts(), 0, unfinished=tuple(ones))
+    return WritingResult(unfinished=tuple(ones))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import contextlib
 import json
 import sys
 import time
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +13,8 @@ from penstock.cli.jobs.job import warn
 from penstock.cli.jobs.stream_lines import PUBLISHED_EVERY_S
 from penstock.cli.process.background import in_background, is_done
 from penstock.errors import UnavailableError
-from penstock.jobs.batches.counts import TaskCounts
 from penstock.jobs.tasks.writing_task import WritingResult
+from penstock.kafka.cluster.ranges import Partition
 from penstock.progress import LINE_EVERY_S
 
 if TYPE_CHECKING:
@@ -25,12 +24,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.kafka.cluster.offset_requests import Answers
-    from penstock.kafka.cluster.ranges import Partition
     from penstock.spark.streams.figures import StreamFigures
 
 _NEVER: Final = float("-inf")
 _NO_TOPIC: Final = 3
 """Kafka's error code of a topic that was deleted."""
+_ANY: Final = -1
+"""The number of a partition that is not known."""
 
 
 class QueryWatch:
@@ -82,8 +82,8 @@ class QueryWatch:
             counts: Its records by outcome.
             seconds: How long it took.
         """
-        outcomes = Counter(counts)
-        result = WritingResult(TaskCounts(outcomes), 0, {self._topic: outcomes})
+        result = WritingResult()
+        result.counts.add_outcomes(Partition(self._topic, _ANY), counts)
         self._figures.add(result, seconds, time.time())
         self._batch = number
 

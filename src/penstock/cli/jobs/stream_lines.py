@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.cli.jobs.spark_job import show_counts
 from penstock.engine.verdict import OF_RECORDS
-from penstock.jobs.batches.counts import TaskCounts
+from penstock.jobs.report.counts import RecordCounts
 from penstock.progress import LINE_EVERY_S
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class StreamLines:
         self._publish = publish
         self._is_terminal = is_terminal
         self._clock = clock
-        self._waiting = TaskCounts()
+        self._waiting = RecordCounts()
         self._numbers: list[int] = []
         self._next_line = float("-inf")
         self._next_published = float("-inf")
@@ -91,7 +91,7 @@ class StreamLines:
         """See `penstock.spark.streams.stream.Observer`."""
         self._figures.add(result, seconds, time.time())
         if result.counts.outcomes.total():
-            self._waiting = self._waiting.plus(result.counts)
+            self._waiting.merge(result.counts)
             self._numbers.append(batch.number)
         self._print_and_publish_if_due()
 
@@ -124,7 +124,7 @@ class StreamLines:
             for reason, count in self._waiting.reasons.most_common(_REASONS_MAX)[0]
         )
         _write(f"{name}: {show_counts(counts)}; {behind:,} behind{reasons}")
-        self._waiting, self._numbers = TaskCounts(), []
+        self._waiting, self._numbers = RecordCounts(), []
         self._next_line = self._clock() + LINE_EVERY_S
 
     def _try_to_publish(self) -> None:

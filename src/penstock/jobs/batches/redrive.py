@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -36,19 +36,21 @@ from penstock.jobs.batches.letter_outcomes import (
     sink_of,
 )
 from penstock.jobs.batches.refused_letters import RefusedLetters
-from penstock.jobs.batches.targets import SourcePartition, fitting
+from penstock.jobs.batches.targets import fitting, sources_of
 from penstock.jobs.batches.timestamps import retimed, runs
+from penstock.jobs.report.counts import reason_of
+from penstock.kafka.cluster.ranges import Partition
 from penstock.kafka.error_codes import MESSAGE_TOO_LARGE
 from penstock.kafka.records.header import COUNT_AT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from penstock.jobs.batches.counts import TaskCounts
     from penstock.jobs.batches.judge import BatchJudge
     from penstock.jobs.batches.letter_topics import LetterTopics
     from penstock.jobs.batches.originals import Original, Originals
     from penstock.jobs.batches.targets import OutgoingBatch, Target
+    from penstock.jobs.report.counts import RecordCounts
     from penstock.kafka.client.protocol.write_errors import RefusedBatchError
     from penstock.kafka.records.stored import KeysAndValues
     from penstock.kafka.records.stored_batch import StoredBatch
@@ -156,7 +158,7 @@ class Redrive:
             clock: Returns seconds since the epoch.
         """
         self._judge = judge
-        self._source = SourcePartition(topic, partition)
+        self._source = Partition(topic, partition)
         self._target = target
         self._again = again
         self._parked = parked
@@ -193,7 +195,7 @@ class Redrive:
                 self._first_offsets.popitem(last=False)
         return doubles
 
-    def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
+    def process(self, batch: StoredBatch, counts: RecordCounts) -> Iterator[OutgoingBatch]:
         """Return the batches to write for a batch; see `penstock.jobs.batches.task.BatchJob`."""
         if self._is_committing:
             self._is_committing = False
@@ -201,15 +203,20 @@ class Redrive:
             self._refused.forget_sent()
         letters = self._judged(batch)
         outgoing = list(self._returned(batch, letters))
-        for sink, verdict in zip(letters.sinks, letters.verdicts, strict=True):
-            if sink == OTHER:
-                continue
-            counts.outcomes[sink] += 1
-            if sink != DOUBLE and verdict.outcome is not Outcome.ACCEPTED:
-                counts.add_reason(self._target.topic, verdict)
+        self._count(letters, counts)
         yield from outgoing
         yield from self._keep(batch, letters, letters.of(AGAIN, REFUSED), self._again)
         yield from self._keep(batch, letters, letters.of(PARKED), self._parked)
+
+    def _count(self, letters: _Letters, counts: RecordCounts) -> None:
+        outcomes: Counter[str] = Counter()
+        for sink, verdict in zip(letters.sinks, letters.verdicts, strict=True):
+            if sink == OTHER:
+                continue
+            outcomes[sink] += 1
+            if sink != DOUBLE and verdict.outcome is not Outcome.ACCEPTED:
+                counts.reasons.add(reason_of(self._target.topic, verdict))
+        counts.add_outcomes(self._source, outcomes)
 
     def rest(self) -> Iterable[OutgoingBatch]:
         """Return nothing: nothing waits."""
@@ -380,7 +387,7 @@ class Redrive:
                 ],
                 letters.without[positions[0]],
             ),
-            self._source.of(batch, positions),
+            sources_of(self._source, batch, positions),
             too_large=too_large,
         ):
             first = offsets.index(outgoing.source.offset)
@@ -407,7 +414,7 @@ class Redrive:
         appended = [self._reasons(batch, letters, position) for position in positions]
         return fitting(
             target,
-            self._source.partition,
+            self._source.number,
             len(positions),
             lambda start, end: batch.cut(
                 positions[start:end],
@@ -416,7 +423,7 @@ class Redrive:
                 without=without,
                 timestamp=now,
             ),
-            self._source.of(batch, positions),
+            sources_of(self._source, batch, positions),
         )
 
     def _reasons(

@@ -1,18 +1,21 @@
-"""What an audit counts: in bounded memory, and so that the counts of tasks can be merged."""
+"""What jobs count: in bounded memory, and so that the counts of tasks can be merged."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from penstock.engine.path_counts import PathTally
 from penstock.engine.verdict import OF_RECORDS, REJECTED, Outcome
 from penstock.jobs.report.bounded_counter import BoundedCounter
 from penstock.jobs.report.times import TimeBins
+from penstock.kafka.cluster.ranges import Partition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from penstock.engine.verdict import PolicyVerdict
 
 NOT_JUDGED: Final = "not judged"
 """Beside the outcomes, of whole batches: no worker was there, or the batch could not be read."""
@@ -37,6 +40,11 @@ class Reason(NamedTuple):
     message: str | None = None
 
 
+def reason_of(topic: str, verdict: PolicyVerdict) -> Reason:
+    """Return the reason for a verdict on records of a topic that are not accepted."""
+    return Reason(topic, verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
+
+
 class Sample(NamedTuple):
     """The position of one of the records; with its contents where they are requested."""
 
@@ -44,13 +52,6 @@ class Sample(NamedTuple):
     offset: int
     key: bytes | None = None
     value: bytes | None = None
-
-
-class CountedPartition(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    number: int
 
 
 class PolicyOutcome(NamedTuple):
@@ -109,15 +110,24 @@ class Records:
 
 @dataclass
 class PartitionCounts:
-    """One partition: records by outcome, and the first and the last refused offset."""
+    """One partition.
+
+    Attributes:
+        outcomes: Its records by outcome.
+        removed: Offsets that retention removed before a job that writes read them.
+        first_refused: Where an audit finds the first refused record.
+        last_refused: Where it finds the last.
+    """
 
     outcomes: Counter[str] = field(default_factory=Counter)
+    removed: int = 0
     first_refused: int | None = None
     last_refused: int | None = None
 
     def merge(self, other: PartitionCounts) -> None:
         """Add the counts of other records of the same partition."""
         self.outcomes.update(other.outcomes)
+        self.removed += other.removed
         firsts = [*_given(self.first_refused), *_given(other.first_refused)]
         lasts = [*_given(self.last_refused), *_given(other.last_refused)]
         self.first_refused = min(firsts, default=None)
@@ -125,18 +135,98 @@ class PartitionCounts:
 
 
 @dataclass
-class AuditCounts:
+class RecordCounts:
+    """The records of a job, or of a part of it, by what became of them, and why.
+
+    Attributes:
+        partitions: By partition; exact.
+        reasons: Records by reason; without those that were accepted.
+    """
+
+    partitions: dict[Partition, PartitionCounts] = field(default_factory=dict)
+    reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
+
+    @property
+    def outcomes(self) -> Counter[str]:
+        """Records by outcome."""
+        total: Counter[str] = Counter()
+        for counts in self.partitions.values():
+            total.update(counts.outcomes)
+        return total
+
+    @property
+    def removed(self) -> int:
+        """Offsets that retention removed before they were read."""
+        return sum(counts.removed for counts in self.partitions.values())
+
+    def by_topic(self) -> dict[str, Counter[str]]:
+        """Return records by topic and outcome."""
+        topics: dict[str, Counter[str]] = {}
+        for partition, counts in self.partitions.items():
+            topics.setdefault(partition.topic, Counter()).update(counts.outcomes)
+        return topics
+
+    def removed_by_topic(self) -> dict[str, int]:
+        """Return the offsets that retention removed, of topics that have some."""
+        topics: Counter[str] = Counter()
+        for partition, counts in self.partitions.items():
+            topics[partition.topic] += counts.removed
+        return +topics
+
+    def add_outcomes(self, partition: Partition, outcomes: Mapping[str, int]) -> None:
+        """Count records of a partition by outcome."""
+        self._of(partition).outcomes.update(outcomes)
+
+    def add_verdicts(
+        self, partition: Partition, verdicts: Iterable[PolicyVerdict], *, accepted: int
+    ) -> None:
+        """Count records of a partition by the verdicts on them.
+
+        Args:
+            verdicts: On those that are not accepted.
+            accepted: How many are.
+        """
+        outcomes = self._of(partition).outcomes
+        outcomes[Outcome.ACCEPTED.value] += accepted
+        for verdict in verdicts:
+            outcomes[verdict.outcome.value] += 1
+            self.reasons.add(reason_of(partition.topic, verdict))
+
+    def add_removed(self, partition: Partition, count: int) -> None:
+        """Count offsets of a partition that retention removed."""
+        self._of(partition).removed += count
+
+    def merge(self, other: Self) -> None:
+        """Add the counts of other records, such as those of another task."""
+        for partition, counts in other.partitions.items():
+            self._of(partition).merge(counts)
+        self.reasons.merge(other.reasons)
+
+    def plus(self, other: Self) -> Self:
+        """Return the sum of two."""
+        total = type(self)()
+        total.merge(self)
+        total.merge(other)
+        return total
+
+    def _of(self, partition: Partition) -> PartitionCounts:
+        counts = self.partitions.get(partition)
+        if counts is None:
+            counts = self.partitions[partition] = PartitionCounts()
+        return counts
+
+
+@dataclass
+class AuditCounts(RecordCounts):
     """The counts of an audit, or of a part of an audit.
 
     Bounded, for any records: by the numbers of partitions, policies and paths, and by
     `REASONS_KEPT`, `HINTS_KEPT`, `SAMPLES_MAX` and `times.BINS_MAX`.
 
     Attributes:
-        partitions: By partition; exact.
         batches: Batches by outcome, where batches are judged as a whole; exact.
         policies: Records that each policy did not accept; exact.
         times: By time; exact.
-        reasons: Records by reason; without those that were accepted.
         samples: For each of the reasons, the records with the lowest offsets.
         header_keys: Records not accepted, by the keys of their headers.
         key_prefixes: Records not accepted, by the prefixes of their keys.
@@ -146,11 +236,9 @@ class AuditCounts:
         paths: How often the paths of policies led to a field; exact.
     """
 
-    partitions: dict[CountedPartition, PartitionCounts] = field(default_factory=dict)
     batches: Counter[str] = field(default_factory=Counter)
     policies: Counter[PolicyOutcome] = field(default_factory=Counter)
     times: TimeBins = field(default_factory=TimeBins)
-    reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
     samples: dict[Reason, list[Sample]] = field(default_factory=dict)
     header_keys: BoundedCounter[str] = field(default_factory=lambda: BoundedCounter(HINTS_KEPT))
     key_prefixes: BoundedCounter[str] = field(default_factory=lambda: BoundedCounter(HINTS_KEPT))
@@ -164,14 +252,6 @@ class AuditCounts:
     paths: PathTally = field(default_factory=PathTally)
 
     @property
-    def outcomes(self) -> Counter[str]:
-        """Records by outcome."""
-        total: Counter[str] = Counter()
-        for counts in self.partitions.values():
-            total.update(counts.outcomes)
-        return total
-
-    @property
     def judged(self) -> int:
         """How many records were judged."""
         return _judged(self.outcomes)
@@ -181,25 +261,15 @@ class AuditCounts:
         """The share of records that were refused or failed; 0 without records."""
         return share(self.outcomes)
 
-    def by_topic(self) -> dict[str, Counter[str]]:
-        """Return records by topic and outcome."""
-        topics: dict[str, Counter[str]] = {}
-        for partition, counts in self.partitions.items():
-            topics.setdefault(partition.topic, Counter()).update(counts.outcomes)
-        return topics
-
     def add(self, records: Records) -> None:
         """Count records."""
         reason, count = records.reason, records.count
-        self._partition(reason.topic, records.partition).merge(_partition_counts(records))
+        self._of(Partition(reason.topic, records.partition)).merge(_partition_counts(records))
         self.times.add(records.hour, reason.outcome, count)
         if reason.outcome not in _WITHOUT_REASON:
             self._add_reason(records)
         if records.other is not None:
             self._compare(reason, records.other, count)
-
-    def _partition(self, topic: str, number: int) -> PartitionCounts:
-        return self.partitions.setdefault(CountedPartition(topic, number), PartitionCounts())
 
     def _add_reason(self, records: Records) -> None:
         reason, count = records.reason, records.count
@@ -227,14 +297,12 @@ class AuditCounts:
         if reason.outcome != Outcome.ACCEPTED and other.outcome == Outcome.ACCEPTED:
             self.newly_accepted.add(reason, count)
 
-    def merge(self, other: AuditCounts) -> None:
+    def merge(self, other: Self) -> None:
         """Add the counts of other records, such as those of another task."""
-        for (topic, number), counts in other.partitions.items():
-            self._partition(topic, number).merge(counts)
+        super().merge(other)
         self.batches.update(other.batches)
         self.policies.update(other.policies)
         self.times.merge(other.times)
-        self.reasons.merge(other.reasons)
         for reason, samples in other.samples.items():
             self._keep_samples(reason, samples)
         self._drop_samples()
@@ -260,12 +328,8 @@ class AuditCounts:
 def share(outcomes: Counter[str]) -> float:
     """Return the share of records that were refused or failed; 0 without records."""
     judged_count = _judged(outcomes)
-    return turned_away(outcomes) / judged_count if judged_count else 0.0
-
-
-def turned_away(outcomes: Counter[str]) -> int:
-    """Return how many records were refused or failed."""
-    return sum(outcomes[outcome] for outcome in REJECTED)
+    rejected_count = sum(outcomes[outcome] for outcome in REJECTED)
+    return rejected_count / judged_count if judged_count else 0.0
 
 
 def _judged(outcomes: Counter[str]) -> int:
