@@ -7,7 +7,6 @@ read by default.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -17,7 +16,7 @@ from penstock.kafka.client.errors import TruncatedError
 from penstock.kafka.cluster.ranges import OffsetRange, without
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from penstock.kafka.cluster.ranges import Partition
 
@@ -29,12 +28,10 @@ class RangeResult(NamedTuple):
 
     Attributes:
         offsets: The range, as it was planned.
-        records: How many records were in it.
         lost: What of the range the log did not have any more.
     """
 
     offsets: OffsetRange
-    records: int
     lost: tuple[OffsetRange, ...] = ()
 
 
@@ -74,14 +71,6 @@ class Coverage:
         self.read |= {result.offsets: result for result in results}
 
     @property
-    def records(self) -> Mapping[str, int]:
-        """The records that were read, by topic."""
-        record_counts: Counter[str] = Counter()
-        for result in self.read.values():
-            record_counts[result.offsets.topic] += result.records
-        return record_counts
-
-    @property
     def lost(self) -> tuple[OffsetRange, ...]:
         """The planned offsets that were not read, by topic, partition and offset."""
         read_ranges = (without((result.offsets,), result.lost) for result in self.read.values())
@@ -110,10 +99,3 @@ class Coverage:
         text = self.text()
         if text is not None:
             raise RecordsLostError(f"{text}; run again with a later --from, or without --strict")
-
-    def report(self) -> list[dict[str, str | int]]:
-        """Return the lost offsets, for `report.json`."""
-        return [
-            {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.end}
-            for gap in self.lost
-        ]
