@@ -12,7 +12,7 @@ from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
 from penstock.jobs.batches.letter_outcomes import AGAIN, DROPPED, PARKED, RETURNED
-from penstock.jobs.report.counts import OUTCOMES
+from penstock.jobs.report.counts import by_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -60,7 +60,7 @@ class LocalRows:
 
         with sinks, self._reading("splitting", source, plan, left_out) as (rows, proof):
             sinks.write(split_rows(rows, evaluator_of(plan), counts), proof)
-        return {outcome: counts[outcome] for outcome in OUTCOMES}
+        return by_outcome(counts)
 
     def redact(
         self, source: RowSource, plan: RecordPlan, target: RecordLocation
@@ -77,7 +77,7 @@ class LocalRows:
 
         with sinks, self._reading("rewriting", source, plan, left_out) as (rows, proof):
             sinks.write(redact_rows(rows, evaluator_of(plan), counts), proof)
-        return {outcome: counts[outcome] for outcome in OUTCOMES}
+        return by_outcome(counts)
 
     def find_letters(self, letters: Letters, plan: RecordPlan) -> FoundLetters:
         """Return whose letters are there."""

@@ -18,7 +18,7 @@ from penstock.cli.output.policy_output import policies_run
 from penstock.cli.process.ending import EndRequest
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.values import address
-from penstock.engine.verdict import OF_RECORDS
+from penstock.jobs.report.counts import by_outcome
 from penstock.jobs.topics.topic_settings import kept_settings
 
 if TYPE_CHECKING:
@@ -292,8 +292,7 @@ def publishing(options: argparse.Namespace, figures: StreamFigures) -> Iterator[
 
 
 def _print_totals(options: argparse.Namespace, figures: StreamFigures) -> None:
-    outcomes = {outcome.value: figures.outcomes[outcome.value] for outcome in OF_RECORDS}
-    print(f"{options.topic}: {show_counts(outcomes)}")
+    print(f"{options.topic}: {show_counts(by_outcome(figures.outcomes))}")
     reasons, others = figures.reasons.most_common(_REASONS_MAX)
     for reason, count in reasons:
         print(f"  {count:>9,}  {reason.policy}  {reason.code}  {one_line(reason.message or '')}")

@@ -8,8 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.jobs.spark_job import show_counts
-from penstock.engine.verdict import OF_RECORDS
-from penstock.jobs.report.counts import RecordCounts
+from penstock.jobs.report.counts import RecordCounts, by_outcome
 from penstock.progress import LINE_EVERY_S
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ class StreamLines:
             return
         first, last = self._numbers[0], self._numbers[-1]
         name = f"batch {first}" if first == last else f"batches {first} to {last}"
-        counts = {outcome.value: self._waiting.outcomes[outcome.value] for outcome in OF_RECORDS}
+        counts = by_outcome(self._waiting.outcomes)
         behind = sum(self._figures.behind.values())
         reasons = "".join(
             f"; {count:,} {reason.outcome} by {reason.policy}: {one_line(reason.message or '')}"

@@ -325,6 +325,11 @@ class AuditCounts(RecordCounts):
         }
 
 
+def by_outcome(outcomes: Mapping[str, int]) -> dict[str, int]:
+    """Return the number of records of each of `OUTCOMES`, in this order; 0 without records."""
+    return {outcome: outcomes.get(outcome, 0) for outcome in OUTCOMES}
+
+
 def share(outcomes: Counter[str]) -> float:
     """Return the share of records that were refused or failed; 0 without records."""
     judged_count = _judged(outcomes)
