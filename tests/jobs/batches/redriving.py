@@ -8,7 +8,7 @@ from aiokafka.partitioner import DefaultPartitioner
 from penstock.engine.chain import Chain
 from penstock.jobs.batches.judge import BatchJudge
 from penstock.jobs.batches.letter_topics import LetterTopics
-from penstock.jobs.batches.redrive import Redrive
+from penstock.jobs.batches.returning_letters import Redrive
 from penstock.jobs.batches.targets import Target
 from penstock.jobs.report.counts import RecordCounts
 from penstock.kafka.records.stored_batch import read_stored_batch

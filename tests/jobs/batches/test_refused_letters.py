@@ -6,8 +6,8 @@ import pytest
 
 from penstock.jobs.batches.judge import BatchJudge
 from penstock.jobs.batches.letter_topics import LetterTopics
-from penstock.jobs.batches.redrive import Redrive
 from penstock.jobs.batches.refused_letters import RefusedLetters
+from penstock.jobs.batches.returning_letters import Redrive
 from penstock.jobs.batches.targets import Target
 from penstock.jobs.batches.task import RangeTask, TaskEnding, TaskLimits, run
 from penstock.jobs.report.counts import RecordCounts

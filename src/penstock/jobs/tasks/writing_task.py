@@ -21,7 +21,7 @@ from penstock.jobs.batches.judge import BatchJudge
 from penstock.jobs.batches.letter_topics import LetterTopics
 from penstock.jobs.batches.originals import StoredOriginals
 from penstock.jobs.batches.redact import Redact
-from penstock.jobs.batches.redrive import LOOKS_BACK, Redrive
+from penstock.jobs.batches.returning_letters import LOOKS_BACK, Redrive
 from penstock.jobs.batches.split import Split
 from penstock.jobs.batches.task import (
     TaskEnding,

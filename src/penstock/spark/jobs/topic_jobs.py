@@ -14,7 +14,7 @@ from penstock.engine.verdict import OF_RECORDS
 from penstock.jobs.audit import audit_raw
 from penstock.jobs.batches.letter_topics import LetterTopics
 from penstock.jobs.contracts import measured_contracts
-from penstock.jobs.redrive import outcomes_of, prepare_redrive
+from penstock.jobs.redrive_job import outcomes_of, prepare_redrive
 from penstock.jobs.report.summary import summarize
 from penstock.jobs.subject import subject_of
 from penstock.jobs.tasks.planning import plan_tasks

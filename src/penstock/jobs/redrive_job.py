@@ -2,8 +2,8 @@
 
 The command and the function of `penstock.spark` run it::
 
-    found = prepare_redrive(there, letters, target, plan, max_replays=5)
-    done = found.write(there, runner)
+    job = prepare_redrive(there, letters, target, plan, max_replays=5)
+    result = job.write(there, runner)
 """
 
 from __future__ import annotations

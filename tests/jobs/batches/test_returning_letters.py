@@ -6,7 +6,7 @@ import pytest
 
 from penstock.jobs.batches.judge import BatchJudge
 from penstock.jobs.batches.letter_topics import LetterTopics
-from penstock.jobs.batches.redrive import Redrive
+from penstock.jobs.batches.returning_letters import Redrive
 from penstock.jobs.batches.split import Split
 from penstock.jobs.batches.targets import Target
 from penstock.jobs.report.counts import RecordCounts
