@@ -100,7 +100,7 @@ def test_two_plans_are_compared():
         records(count=2, message="bad", other=yes),
         records(count=1, message="bad", other=no),
     )
-    assert counts.compared == {
+    assert counts.comparison == {
         ("accepted", "refused"): 5,
         ("accepted", "accepted"): 3,
         ("refused", "accepted"): 2,

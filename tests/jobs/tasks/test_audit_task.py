@@ -98,7 +98,7 @@ def test_only_records_of_the_range_are_judged(evaluator):
 
 def test_two_plans_in_one_pass(evaluator):
     found = counted(log(good_and_bad()), evaluator(), evaluator("NoGood")).counts
-    assert dict(found.compared) == {("accepted", "refused"): 2, ("refused", "accepted"): 2}
+    assert dict(found.comparison) == {("accepted", "refused"): 2, ("refused", "accepted"): 2}
     assert (found.newly_refused.total(), found.newly_accepted.total()) == (2, 2)
 
 

@@ -59,5 +59,5 @@ def test_a_task_that_was_run_again_counts_once():
     coverage = Coverage(PLANNED)
     for _ in range(2):
         coverage.add([result("orders", 1, 50, 60, (50, 52))])
-    assert list(coverage.read) == [PLANNED[1]]
+    assert list(coverage.results) == [PLANNED[1]]
     assert coverage.lost == (PLANNED[0], OffsetRange("orders", 1, 50, 52), PLANNED[2])

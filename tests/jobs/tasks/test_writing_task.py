@@ -6,7 +6,7 @@ import pytest
 
 from penstock.engine.verdict import PostponedError, postponed
 from penstock.jobs.report.counts import Reason, RecordCounts
-from penstock.jobs.tasks.writing_task import Unfinished, WritingResult, WritingTask, merged
+from penstock.jobs.tasks.writing_task import UnfinishedRange, WritingResult, WritingTask, merged
 from penstock.kafka.cluster.ranges import OffsetRange, Partition
 from penstock.policy import RetriableException
 
@@ -45,7 +45,7 @@ def of_a_stream(topic, accepted, removed=0, *unfinished):
 
 
 def test_results_of_a_stream_are_added_up_by_topic():
-    stopped, failed = Unfinished("t", 1, 17), Unfinished("u", 0, reason="no leader")
+    stopped, failed = UnfinishedRange("t", 1, 17), UnfinishedRange("u", 0, reason="no leader")
     parts = [
         of_a_stream("t", 5, 2, stopped),
         of_a_stream("t", 1, 3),
@@ -66,4 +66,4 @@ def test_a_postponed_record_ends_a_job_and_a_stream_retries_it():
     with pytest.raises(PostponedError):
         task._failed(range_, error)
     (left,) = replace(task, budget_s=5.0)._failed(range_, error).unfinished
-    assert left == Unfinished("t", 3, reason="a policy cannot decide now: shop.Registry: away")
+    assert left == UnfinishedRange("t", 3, reason="a policy cannot decide now: shop.Registry: away")

@@ -285,7 +285,7 @@ async def test_a_read_is_shared_by_all_callers():
     reads += [asyncio.create_task(follower.read_to_end(0.2)) for _ in range(2)]
     done, _ = await asyncio.wait(reads)
     assert {type(read.exception()) for read in done} == {CompactedTopicError}
-    await follower._reading
+    await follower._read_task
     assert topic.requests == 1
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.jobs.report.counts import RecordCounts
 from penstock.jobs.tasks.planning import Limit
-from penstock.jobs.tasks.writing_task import Unfinished, WritingResult
+from penstock.jobs.tasks.writing_task import UnfinishedRange, WritingResult
 from penstock.kafka.client.errors import BrokerUnreachableError, DeniedError, TruncatedError
 from penstock.kafka.client.positions import Position
 from penstock.kafka.cluster.errors import ClusterError, NotDescribedError
@@ -126,7 +126,7 @@ class World:
             for offset in range(max(part.start, start), part.end):
                 self.written[(self.ids[part.topic], part.partition), offset] += 1
             self.committed[part.of] = Position(part.end, run="run")
-        unfinished = tuple(Unfinished(*part, reason="no leader") for part in failed)
+        unfinished = tuple(UnfinishedRange(*part, reason="no leader") for part in failed)
         return WritingResult(counts, unfinished=unfinished)
 
     # The observer
@@ -382,7 +382,9 @@ def _tolerant(world, batch, counted_as, topics, seen):
             for offset in range(offset_range.start, offset_range.end):
                 world.written[(world.ids[offset_range.topic], offset_range.partition), offset] += 1
             world.committed[offset_range.of] = Position(offset_range.end, run="run")
-    return WritingResult(unfinished=tuple(Unfinished(*part, reason="no topic") for part in failed))
+    return WritingResult(
+        unfinished=tuple(UnfinishedRange(*part, reason="no topic") for part in failed)
+    )
 
 
 def test_a_topic_that_is_created_again_is_read_from_its_start(world):

@@ -218,7 +218,7 @@ def _work(
     requested: WritingJob,
     job: str,
 ) -> tuple[StreamWork, StreamSettings]:
-    from penstock.jobs.positions import Known  # noqa: PLC0415
+    from penstock.jobs.positions import KnownPositions  # noqa: PLC0415
     from penstock.jobs.tasks.planning import Limit, Sizes  # noqa: PLC0415
     from penstock.jobs.writing_job import writing_task  # noqa: PLC0415
     from penstock.kafka.cluster.errors import ClusterError  # noqa: PLC0415
@@ -226,7 +226,7 @@ def _work(
     from penstock.spark.streams.work import StreamWork  # noqa: PLC0415
 
     plan = spark_job.plan(topics)
-    task = writing_task(spark_job.there, requested, topics, (), plan, job, Known({}, {}))
+    task = writing_task(spark_job.there, requested, topics, (), plan, job, KnownPositions({}, {}))
 
     def plan_of(topics_by_name: Mapping[str, Topic]) -> RecordPlan:
         return _plan_of(options, spark_job, plan, topics_by_name)

@@ -158,7 +158,7 @@ class DeadLetterBuffer:
             clock: Returns seconds since the epoch.
         """
         self._clock = clock
-        self._waiting = RecordBuffer(source, target)
+        self._buffer = RecordBuffer(source, target)
 
     def add(
         self,
@@ -177,14 +177,14 @@ class DeadLetterBuffer:
         """
         if positions:
             now = int(self._clock() * 1000)
-            yield from self._waiting.add(
+            yield from self._buffer.add(
                 batch, positions, appended=appended, without=PREFIXES, timestamp=now
             )
 
     def rest(self) -> Iterator[OutgoingBatch]:
         """Return the records that were taken and not yet returned."""
-        return self._waiting.rest()
+        return self._buffer.rest()
 
     def forget(self) -> None:
         """Drop the records that were taken and not yet returned: their transaction is lost."""
-        self._waiting.forget()
+        self._buffer.forget()

@@ -80,7 +80,7 @@ class OutgoingRecords:
         """
         self._source = source
         self._target = target
-        self._waiting = RecordBuffer(source, target)
+        self._buffer = RecordBuffer(source, target)
 
     def add(
         self, batch: StoredBatch, positions: Sequence[int], replaced: KeysAndValues | None
@@ -102,12 +102,12 @@ class OutgoingRecords:
             yield from kept_records(batch, positions, replaced, self._source, self._target)
             return
         timestamp = batch.max_timestamp if batch.is_log_append_time else None
-        yield from self._waiting.add(batch, positions, replaced=replaced, timestamp=timestamp)
+        yield from self._buffer.add(batch, positions, replaced=replaced, timestamp=timestamp)
 
     def rest(self) -> Iterator[OutgoingBatch]:
         """Return the records that were taken and not yet returned."""
-        return self._waiting.rest()
+        return self._buffer.rest()
 
     def forget(self) -> None:
         """Drop the records that were taken and not yet returned: their transaction is lost."""
-        self._waiting.forget()
+        self._buffer.forget()

@@ -38,7 +38,7 @@ class Redact:
         """
         self._judge = judge
         self._source = Partition(topic, partition)
-        self._kept = OutgoingRecords(self._source, target)
+        self._outgoing = OutgoingRecords(self._source, target)
 
     def process(self, batch: StoredBatch, counts: RecordCounts) -> Iterable[OutgoingBatch]:
         """Return the batches to write for a batch; see `penstock.jobs.batches.task.BatchJob`."""
@@ -52,11 +52,11 @@ class Redact:
             (verdict for _, verdict in batch_verdicts.verdicts),
             accepted=len(accepted_positions),
         )
-        return self._kept.add(batch, accepted_positions, batch_verdicts.replaced)
+        return self._outgoing.add(batch, accepted_positions, batch_verdicts.replaced)
 
     def rest(self) -> Iterable[OutgoingBatch]:
         """Return the waiting records."""
-        return self._kept.rest()
+        return self._outgoing.rest()
 
     def refuse(self, error: RefusedBatchError) -> bool:  # noqa: ARG002 - as in `BatchJob`
         """Return False: each record has to be written."""
@@ -64,4 +64,4 @@ class Redact:
 
     def forget(self) -> None:
         """Drop the waiting records."""
-        self._kept.forget()
+        self._outgoing.forget()

@@ -71,10 +71,10 @@ class _Letters:
 
     Attributes:
         origins: Where each first was.
-        without: How the names of those of its headers begin that its record has not.
-        left: The others of its headers.
+        prefixes: How the names of those of its headers begin that its record has not.
+        other_headers: The others of its headers.
         originals: Records that were read where they are stored, by position.
-        gone: The positions of letters without a record.
+        missing_records: The positions of letters without a record.
         timestamps: Of each, as it returns.
         numbers: The partition of each in which policies see it.
         keys: The key of each, after the interceptors.
@@ -83,10 +83,10 @@ class _Letters:
     """
 
     origins: Sequence[PartialOrigin]
-    without: Sequence[tuple[str, ...]]
-    left: Sequence[Sequence[Header]]
+    prefixes: Sequence[tuple[str, ...]]
+    other_headers: Sequence[Sequence[Header]]
     originals: Mapping[int, Original]
-    gone: Collection[int]
+    missing_records: Collection[int]
     timestamps: Sequence[int]
     numbers: Sequence[int]
     verdicts: list[PolicyVerdict]
@@ -101,7 +101,7 @@ class _Letters:
     def own(self, position: int) -> Sequence[Header]:
         """Return the headers of a letter's record."""
         original = self.originals.get(position)
-        return self.left[position] if original is None else original.headers
+        return self.other_headers[position] if original is None else original.headers
 
     def restored(self, position: int) -> list[tuple[str, bytes | None]]:
         """Return the headers of a letter's record that the letter has not."""
@@ -160,14 +160,14 @@ class Redrive:
         self._judge = judge
         self._source = Partition(topic, partition)
         self._target = target
-        self._again = again
-        self._parked = parked
+        self._again_target = again
+        self._parked_target = parked
         self._attempts = Attempts.of(topic, replays_max)
         self._topics = topics
         self._originals = originals
         self._clock = clock
         self._headers = ReasonHeaders()
-        self._refused = RefusedLetters(target.topic)
+        self._refusals = RefusedLetters(target.topic)
         self._is_committing = False
         self._first_offsets: OrderedDict[bytes, int] = OrderedDict()
 
@@ -199,14 +199,14 @@ class Redrive:
         """Return the batches to write for a batch; see `penstock.jobs.batches.task.BatchJob`."""
         if self._is_committing:
             self._is_committing = False
-            self._refused.forget_before(batch.offsets[0])
-            self._refused.forget_sent()
+            self._refusals.forget_before(batch.offsets[0])
+            self._refusals.forget_sent()
         letters = self._judged(batch)
         outgoing = list(self._returned(batch, letters))
         self._count(letters, counts)
         yield from outgoing
-        yield from self._keep(batch, letters, letters.of(AGAIN, REFUSED), self._again)
-        yield from self._keep(batch, letters, letters.of(PARKED), self._parked)
+        yield from self._keep(batch, letters, letters.of(AGAIN, REFUSED), self._again_target)
+        yield from self._keep(batch, letters, letters.of(PARKED), self._parked_target)
 
     def _count(self, letters: _Letters, counts: RecordCounts) -> None:
         outcomes: Counter[str] = Counter()
@@ -226,11 +226,11 @@ class Redrive:
     def forget(self) -> None:
         """Forget batches without a commit: their transaction is lost."""
         self._is_committing = False
-        self._refused.forget_sent()
+        self._refusals.forget_sent()
 
     def refuse(self, error: RefusedBatchError) -> bool:
         """Take note that a batch was refused; return False if it was not for the target."""
-        return self._refused.learn(error)
+        return self._refusals.learn(error)
 
     def _judged(self, batch: StoredBatch) -> _Letters:
         letters = self._read(batch)
@@ -246,9 +246,9 @@ class Redrive:
                 if position in doubles
                 else sink_of(verdict.outcome, origin.replays, self._attempts)
             )
-        if self._refused:
+        if self._refusals:
             for position in letters.of(RETURNED):
-                why = self._refused.verdict(batch.offsets[position])
+                why = self._refusals.verdict(batch.offsets[position])
                 if why is not None:
                     self._stays(letters, position, why)
         return letters
@@ -327,7 +327,7 @@ class Redrive:
         candidate_positions = [
             position
             for position in range(len(letters.origins))
-            if position not in left_out and position not in letters.gone
+            if position not in left_out and position not in letters.missing_records
         ]
         columns = Columns(
             len(letters.origins),
@@ -358,8 +358,8 @@ class Redrive:
             number = letters.numbers[position] % self._target.partitions
             returned.setdefault(number, []).append(position)
         for number, positions in sorted(returned.items()):
-            for run in runs(positions, letters.timestamps, letters.left, letters.without):
-                for some in self._refused.halves(run, batch.offsets):
+            for run in runs(positions, letters.timestamps, letters.other_headers, letters.prefixes):
+                for some in self._refusals.halves(run, batch.offsets):
                     yield from self._return(batch, letters, some, number)
 
     def _return(
@@ -368,7 +368,7 @@ class Redrive:
         offsets = [batch.offsets[position] for position in positions]
 
         def too_large(index: int) -> None:
-            verdict = self._refused.refuse(offsets[index], MESSAGE_TOO_LARGE)
+            verdict = self._refusals.refuse(offsets[index], MESSAGE_TOO_LARGE)
             self._stays(letters, positions[index], verdict)
 
         for outgoing in fitting(
@@ -379,26 +379,26 @@ class Redrive:
                 batch,
                 positions[start:end],
                 letters.timestamps,
-                letters.left,
+                letters.other_headers,
                 (letters.keys, letters.values),
                 [
                     letters.restored(position) + _returning(letters.origins[position])
                     for position in positions[start:end]
                 ],
-                letters.without[positions[0]],
+                letters.prefixes[positions[0]],
             ),
             sources_of(self._source, batch, positions),
             too_large=too_large,
         ):
             first = offsets.index(outgoing.source.offset)
-            self._refused.send(offsets[first : first + _record_count(outgoing.batch)])
+            self._refusals.send(offsets[first : first + _record_count(outgoing.batch)])
             yield outgoing
 
     def _keep(
         self, batch: StoredBatch, letters: _Letters, positions: Sequence[int], target: Target
     ) -> Iterator[OutgoingBatch]:
         replaced = _with_originals(batch, letters.originals)
-        for without, run in groupby(positions, key=letters.without.__getitem__):
+        for without, run in groupby(positions, key=letters.prefixes.__getitem__):
             yield from self._keep_run(batch, letters, list(run), target, without, replaced)
 
     def _keep_run(
@@ -433,7 +433,7 @@ class Redrive:
         reasons = letters.restored(position) + self._headers.headers(
             letters.verdicts[position], letters.origins[position], replays=replays
         )
-        if position in letters.gone:
+        if position in letters.missing_records:
             # It stays a letter without a record.
             reasons.append((dead_letters.GROUP, dict(headers)[dead_letters.GROUP]))
         letter_id = dead_letters.read_id(headers)

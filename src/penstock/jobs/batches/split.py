@@ -56,7 +56,7 @@ class Split:
         """
         self._judge = judge
         self._source = Partition(topic, partition)
-        self._kept = OutgoingRecords(self._source, accepted)
+        self._outgoing = OutgoingRecords(self._source, accepted)
         self._headers = ReasonHeaders()
         self._letters = DeadLetterBuffer(self._source, rejected, clock)
 
@@ -72,7 +72,7 @@ class Split:
             (verdict for _, verdict in batch_verdicts.verdicts),
             accepted=len(accepted_positions),
         )
-        yield from self._kept.add(batch, accepted_positions, batch_verdicts.replaced)
+        yield from self._outgoing.add(batch, accepted_positions, batch_verdicts.replaced)
         if not batch_verdicts.verdicts:
             return
         rejected = sorted(
@@ -87,7 +87,7 @@ class Split:
 
     def rest(self) -> Iterator[OutgoingBatch]:
         """Return the waiting records."""
-        yield from self._kept.rest()
+        yield from self._outgoing.rest()
         yield from self._letters.rest()
 
     def refuse(self, error: RefusedBatchError) -> bool:  # noqa: ARG002 - as in `BatchJob`
@@ -96,7 +96,7 @@ class Split:
 
     def forget(self) -> None:
         """Drop the waiting records."""
-        self._kept.forget()
+        self._outgoing.forget()
         self._letters.forget()
 
     def _headers_of(

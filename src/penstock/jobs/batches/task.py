@@ -110,13 +110,13 @@ class TaskProgress(NamedTuple):
 
     Attributes:
         offset: The next offset to read.
-        since: The offset from which `counts` count: the first of the range, unless an operator
-            moved the position in between.
+        counts_start: The offset from which `counts` count: the first of the range, unless an
+            operator moved the position in between.
         counts: Of all that was committed since, by this attempt and those before.
     """
 
     offset: int
-    since: int
+    counts_start: int
     counts: RecordCounts
 
 
@@ -210,7 +210,7 @@ def run(task: RangeTask, job: BatchJob) -> TaskResult:
         PostponedError: A policy cannot decide now; uncommitted records are aborted.
         ClientError: The cluster does not respond in time, or denies it.
     """
-    task_run = _Running(task, job)
+    task_run = _TaskRun(task, job)
     failures, reached = 0, -1
     while True:
         try:
@@ -249,7 +249,7 @@ def read_batch(fetched: FetchedBatch, offsets: WantedRange, limits: TaskLimits) 
         raise UnreadableBatchError(fetched.base_offset, wrong.message, place) from None
 
 
-class _Running:
+class _TaskRun:
     """One task at work, with one writer after the other."""
 
     def __init__(self, task: RangeTask, job: BatchJob) -> None:
@@ -258,7 +258,7 @@ class _Running:
         self._partition = Partition(task.offsets.topic, task.offsets.partition)
         self._chunk = RecordCounts()
         self._batches_max: int | None = None
-        self._merged = MergedBatches()
+        self._small_batches = MergedBatches()
         first = task.offsets.first
         self.progress = TaskProgress(first, first, RecordCounts())
         self._is_known = False
@@ -286,7 +286,7 @@ class _Running:
         task, limits = self._task, self._task.limits
         self._find_progress(writer.position)
         self._job.forget()
-        self._merged.forget()
+        self._small_batches.forget()
         self._chunk = RecordCounts()
         offsets = task.offsets._replace(first=self.progress.offset)
         if offsets.first >= offsets.end:
@@ -296,7 +296,7 @@ class _Running:
         for fetched in task.read(offsets, on_lost=self._lose):
             batch = read_batch(fetched, offsets, limits)
             if len(batch.records) and not batch.is_control:
-                self._process(self._merged.add(batch) if task.merges else (batch,), writer)
+                self._process(self._small_batches.add(batch) if task.merges else (batch,), writer)
             size, records = size + len(fetched.data), records + len(batch.records)
             batches += 1
             if (
@@ -350,12 +350,12 @@ class _Running:
 
     def _commit(self, writer: TransactionalWriter, offset: int) -> None:
         """Commit a chunk with the counts that include it."""
-        self._process(self._merged.rest(), writer)
+        self._process(self._small_batches.rest(), writer)
         rest = list(self._job.rest())
         writer.add((outgoing.topic, outgoing.partition) for outgoing in rest)
         for outgoing in rest:
             writer.write(*outgoing)
-        counts_start = self.progress.since
+        counts_start = self.progress.counts_start
         counts = self.progress.counts.plus(self._chunk)
         text = CommittedCounts(self._task.run, counts_start, counts).text()
         writer.commit(Position(offset, text))

@@ -114,20 +114,20 @@ class PartitionCounts:
 
     Attributes:
         outcomes: Its records by outcome.
-        removed: Offsets that retention removed before a job that writes read them.
+        removed_offsets: Offsets that retention removed before a job that writes read them.
         first_refused: Where an audit finds the first refused record.
         last_refused: Where it finds the last.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
-    removed: int = 0
+    removed_offsets: int = 0
     first_refused: int | None = None
     last_refused: int | None = None
 
     def merge(self, other: PartitionCounts) -> None:
         """Add the counts of other records of the same partition."""
         self.outcomes.update(other.outcomes)
-        self.removed += other.removed
+        self.removed_offsets += other.removed_offsets
         firsts = [*_given(self.first_refused), *_given(other.first_refused)]
         lasts = [*_given(self.last_refused), *_given(other.last_refused)]
         self.first_refused = min(firsts, default=None)
@@ -157,7 +157,7 @@ class RecordCounts:
     @property
     def removed(self) -> int:
         """Offsets that retention removed before they were read."""
-        return sum(counts.removed for counts in self.partitions.values())
+        return sum(counts.removed_offsets for counts in self.partitions.values())
 
     def by_topic(self) -> dict[str, Counter[str]]:
         """Return records by topic and outcome."""
@@ -170,7 +170,7 @@ class RecordCounts:
         """Return the offsets that retention removed, of topics that have some."""
         topics: Counter[str] = Counter()
         for partition, counts in self.partitions.items():
-            topics[partition.topic] += counts.removed
+            topics[partition.topic] += counts.removed_offsets
         return +topics
 
     def add_outcomes(self, partition: Partition, outcomes: Mapping[str, int]) -> None:
@@ -194,7 +194,7 @@ class RecordCounts:
 
     def add_removed(self, partition: Partition, count: int) -> None:
         """Count offsets of a partition that retention removed."""
-        self._of(partition).removed += count
+        self._of(partition).removed_offsets += count
 
     def merge(self, other: Self) -> None:
         """Add the counts of other records, such as those of another task."""
@@ -230,7 +230,7 @@ class AuditCounts(RecordCounts):
         samples: For each of the reasons, the records with the lowest offsets.
         header_keys: Records not accepted, by the keys of their headers.
         key_prefixes: Records not accepted, by the prefixes of their keys.
-        compared: Records by their outcome under this plan and under the other plan; exact.
+        comparison: Records by their outcome under this plan and under the other plan; exact.
         newly_refused: Records that only the other plan does not accept, by its reason.
         newly_accepted: Records that only this plan does not accept, by its reason.
         paths: How often the paths of policies led to a field; exact.
@@ -242,7 +242,7 @@ class AuditCounts(RecordCounts):
     samples: dict[Reason, list[Sample]] = field(default_factory=dict)
     header_keys: BoundedCounter[str] = field(default_factory=lambda: BoundedCounter(HINTS_KEPT))
     key_prefixes: BoundedCounter[str] = field(default_factory=lambda: BoundedCounter(HINTS_KEPT))
-    compared: Counter[tuple[str, str]] = field(default_factory=Counter)
+    comparison: Counter[tuple[str, str]] = field(default_factory=Counter)
     newly_refused: BoundedCounter[Reason] = field(
         default_factory=lambda: BoundedCounter(REASONS_KEPT)
     )
@@ -291,7 +291,7 @@ class AuditCounts(RecordCounts):
             self._drop_samples()
 
     def _compare(self, reason: Reason, other: Reason, count: int) -> None:
-        self.compared[reason.outcome, other.outcome] += count
+        self.comparison[reason.outcome, other.outcome] += count
         if reason.outcome == Outcome.ACCEPTED and other.outcome != Outcome.ACCEPTED:
             self.newly_refused.add(other, count)
         if reason.outcome != Outcome.ACCEPTED and other.outcome == Outcome.ACCEPTED:
@@ -308,7 +308,7 @@ class AuditCounts(RecordCounts):
         self._drop_samples()
         self.header_keys.merge(other.header_keys)
         self.key_prefixes.merge(other.key_prefixes)
-        self.compared.update(other.compared)
+        self.comparison.update(other.comparison)
         self.newly_refused.merge(other.newly_refused)
         self.newly_accepted.merge(other.newly_accepted)
         self.paths.merge(other.paths)

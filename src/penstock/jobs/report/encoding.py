@@ -36,7 +36,7 @@ def encode(counts: AuditCounts) -> bytes:
         ],
         "header_keys": _encode_counter(counts.header_keys),
         "key_prefixes": _encode_counter(counts.key_prefixes),
-        "compared": [[*outcomes, count] for outcomes, count in counts.compared.items()],
+        "compared": [[*outcomes, count] for outcomes, count in counts.comparison.items()],
         "newly_refused": _encode_counter(counts.newly_refused),
         "newly_accepted": _encode_counter(counts.newly_accepted),
         "paths": counts.paths.counts(),
@@ -56,7 +56,7 @@ def decode(data: bytes) -> AuditCounts:
     for reason, samples in document["samples"]:
         counts.samples[Reason(*reason)] = [_decode_sample(*sample) for sample in samples]
     for this, other, count in document["compared"]:
-        counts.compared[this, other] = count
+        counts.comparison[this, other] = count
     _decode_counter(counts.header_keys, document["header_keys"])
     _decode_counter(counts.key_prefixes, document["key_prefixes"])
     _decode_reasons(counts.newly_refused, document["newly_refused"])
@@ -72,7 +72,7 @@ def as_document(counts: RecordCounts) -> dict[str, Any]:
             [
                 *partition,
                 partition_counts.outcomes,
-                partition_counts.removed,
+                partition_counts.removed_offsets,
                 partition_counts.first_refused,
                 partition_counts.last_refused,
             ]

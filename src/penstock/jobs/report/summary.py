@@ -139,7 +139,7 @@ def _compared(counts: AuditCounts) -> ComparedEntry:
         newly_accepted=counts.newly_accepted.total(),
         outcomes=tuple(
             ComparedOutcomes(this=this, other=other, count=count)
-            for (this, other), count in sorted(counts.compared.items())
+            for (this, other), count in sorted(counts.comparison.items())
         ),
         newly_refused_reasons=_compared_reasons(counts.newly_refused),
         newly_accepted_reasons=_compared_reasons(counts.newly_accepted),

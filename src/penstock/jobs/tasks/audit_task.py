@@ -47,7 +47,7 @@ class AuditResult(NamedTuple):
     def encode(self) -> bytes:
         """Return it as bytes, which `AuditResult.decode` reads."""
         ranges = [
-            [*result.offsets, [[gap.start, gap.end] for gap in result.lost]]
+            [*result.offsets, [[gap.start, gap.end] for gap in result.gaps]]
             for result in self.ranges
         ]
         return json.dumps(ranges, separators=(",", ":")).encode() + b"\n" + encode(self.counts)

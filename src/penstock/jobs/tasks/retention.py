@@ -28,11 +28,11 @@ class RangeResult(NamedTuple):
 
     Attributes:
         offsets: The range, as it was planned.
-        lost: What of the range the log did not have any more.
+        gaps: What of the range the log did not have any more.
     """
 
     offsets: OffsetRange
-    lost: tuple[OffsetRange, ...] = ()
+    gaps: tuple[OffsetRange, ...] = ()
 
 
 class RecordsLostError(UnavailableError):
@@ -59,22 +59,22 @@ class Coverage:
     """The planned ranges, and the parts that were read.
 
     Attributes:
-        planned: The ranges of the run.
-        read: The ranges that its tasks read: a range that is read again counts once.
+        ranges: The ranges of the run.
+        results: The ranges that its tasks read: a range that is read again counts once.
     """
 
-    planned: tuple[OffsetRange, ...]
-    read: dict[OffsetRange, RangeResult] = field(default_factory=dict)
+    ranges: tuple[OffsetRange, ...]
+    results: dict[OffsetRange, RangeResult] = field(default_factory=dict)
 
     def add(self, results: Iterable[RangeResult]) -> None:
         """Count the ranges that a task read; replace an earlier result of a range."""
-        self.read |= {result.offsets: result for result in results}
+        self.results |= {result.offsets: result for result in results}
 
     @property
     def lost(self) -> tuple[OffsetRange, ...]:
         """The planned offsets that were not read, by topic, partition and offset."""
-        read_ranges = (without((result.offsets,), result.lost) for result in self.read.values())
-        return without(self.planned, chain.from_iterable(read_ranges))
+        read_ranges = (without((result.offsets,), result.gaps) for result in self.results.values())
+        return without(self.ranges, chain.from_iterable(read_ranges))
 
     def text(self) -> str | None:
         """Return the lost offsets, as a line for a user; None if there are none."""

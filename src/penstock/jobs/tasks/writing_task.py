@@ -78,7 +78,7 @@ _SMALL: Final = 5_000
 time. Larger ranges run alone, since each keeps its records in memory."""
 
 
-class Unfinished(NamedTuple):
+class UnfinishedRange(NamedTuple):
     """A range of a stream that is not at its end.
 
     Attributes:
@@ -105,7 +105,7 @@ class WritingResult:
 
     counts: RecordCounts = field(default_factory=RecordCounts)
     before: int = 0
-    unfinished: tuple[Unfinished, ...] = ()
+    unfinished: tuple[UnfinishedRange, ...] = ()
 
     @property
     def outcomes(self) -> Mapping[str, Counter[str]]:
@@ -136,7 +136,7 @@ class WritingResult:
     def decode(cls, data: bytes) -> WritingResult:
         """Return the result that `encode` made bytes of."""
         document = json.loads(data)
-        unfinished = tuple(Unfinished(*fields) for fields in document["unfinished"])
+        unfinished = tuple(UnfinishedRange(*fields) for fields in document["unfinished"])
         result = cls(before=document["before"], unfinished=unfinished)
         add_document(result.counts, document)
         return result
@@ -223,7 +223,7 @@ class WritingTask:
         judging: threading.Lock,
     ) -> Generator[None, None, WritingResult]:
         if is_over():
-            unfinished = (Unfinished(offset_range.topic, offset_range.partition),)
+            unfinished = (UnfinishedRange(offset_range.topic, offset_range.partition),)
             return WritingResult(unfinished=unfinished)
         if not offset_range.offsets:
             return (yield from self._keep(connection, offset_range))
@@ -248,10 +248,12 @@ class WritingTask:
             progress = yield from self._range(connection, offset_range, is_over, judging)
         except (ClientError, PostponedError) as error:
             return self._failed(offset_range, error)
-        unfinished: tuple[Unfinished, ...] = ()
+        unfinished: tuple[UnfinishedRange, ...] = ()
         if progress.offset < offset_range.end:
-            unfinished = (Unfinished(offset_range.topic, offset_range.partition, progress.offset),)
-        before = max(progress.since - offset_range.start, 0)
+            unfinished = (
+                UnfinishedRange(offset_range.topic, offset_range.partition, progress.offset),
+            )
+        before = max(progress.counts_start - offset_range.start, 0)
         return WritingResult(progress.counts, before, unfinished)
 
     def _failed(
@@ -259,7 +261,7 @@ class WritingTask:
     ) -> WritingResult:
         if self.budget_s is None or not _may_pass(error):
             raise error
-        failed = Unfinished(offset_range.topic, offset_range.partition, reason=str(error))
+        failed = UnfinishedRange(offset_range.topic, offset_range.partition, reason=str(error))
         return WritingResult(unfinished=(failed,))
 
     def _keep(
@@ -384,7 +386,7 @@ def _no_beat() -> None:
 class CountingTask:
     """Counts the records that a writing task would write."""
 
-    of: WritingTask
+    writing_task: WritingTask
 
     def __call__(self, task: Task) -> Iterator[bytes | None]:
         """Do a task; yields None while it is at work, and its result.
@@ -395,11 +397,13 @@ class CountingTask:
             UnreadableBatchError: A batch is damaged.
             PostponedError: A policy cannot decide, even after a while.
         """
-        connection, counts = self.of.access.connect(), RecordCounts()
-        limits = self.of.limits
-        for offset_range, offsets in zip(task.ranges, task.wanted(self.of.topic_ids), strict=True):
-            job = self.of.job_of(offset_range, _no_beat, threading.Lock())
-            merge_limits = limits.of_batch if self.of.merges(job) else None
+        connection, counts = self.writing_task.access.connect(), RecordCounts()
+        limits = self.writing_task.limits
+        for offset_range, offsets in zip(
+            task.ranges, task.wanted(self.writing_task.topic_ids), strict=True
+        ):
+            job = self.writing_task.job_of(offset_range, _no_beat, threading.Lock())
+            merge_limits = limits.of_batch if self.writing_task.merges(job) else None
             for fetched in RangeReader(
                 connection, offsets, on_lost=ignore, merged_within=merge_limits
             ):
@@ -427,11 +431,11 @@ class _RetryingJudge(BatchJudge):
         super().__init__(chain, topic_id, records_policy_batch=records_policy_batch)
         self._for_s = for_s
         self._beat = beat
-        self._judging = judging
+        self._judging_lock = judging
 
     def verdicts(self, partition: int, records: RecordColumns) -> RecordVerdicts:
         judge = super().verdicts
-        with self._judging:
+        with self._judging_lock:
             return decided(lambda: judge(partition, records), self._for_s, beat=self._beat)
 
 
