@@ -124,7 +124,7 @@ class RangeCounting:
             merges: Whether small batches that follow each other are judged together, which gives
                 the same counts unless a policy is given several records at a time.
         """
-        self._read = reader
+        self._reader = reader
         self._max_decompressed_bytes = max_decompressed_bytes
         self._evaluators = evaluators
         self._merges = merges
@@ -136,7 +136,7 @@ class RangeCounting:
         """Judge and count the records of a range; yields after each batch."""
         gaps: list[OffsetRange] = []
         merged = MergedBatches()
-        for fetched in self._read(offsets, on_lost=lambda gap: gaps.append(OffsetRange(*gap))):
+        for fetched in self._reader(offsets, on_lost=lambda gap: gaps.append(OffsetRange(*gap))):
             batch = self._read_batch(offsets, fetched)
             if batch is not None and len(batch.records):
                 self._judge(offsets, merged.add(batch) if self._merges else (batch,))

@@ -253,8 +253,8 @@ class WritingTask:
             unfinished = (
                 UnfinishedRange(offset_range.topic, offset_range.partition, progress.offset),
             )
-        before = max(progress.counts_start - offset_range.start, 0)
-        return WritingResult(progress.counts, before, unfinished)
+        earlier_offsets = max(progress.counts_start - offset_range.start, 0)
+        return WritingResult(progress.counts, earlier_offsets, unfinished)
 
     def _failed(
         self, offset_range: OffsetRange, error: ClientError | PostponedError

@@ -74,12 +74,12 @@ class _Plain:
     message = None
 
     def __init__(self, reader: Callable[[bytes], Any], *, has_fields: bool = False) -> None:
-        self._read = reader
+        self._reader = reader
         self._has_fields = has_fields
 
     def read(self, data: bytes, fields: Fields | None, headers: Sequence[Header]) -> Any:
         del headers
-        value = self._read(data)
+        value = self._reader(data)
         return with_whole_numbers(only(value, fields)) if self._has_fields else value
 
 

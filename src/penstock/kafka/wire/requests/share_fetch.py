@@ -44,7 +44,7 @@ class ShareFetchRewriter:
     """Takes the addresses out of a response."""
 
     def __init__(self) -> None:
-        self._read: Callable[[bytes, int], int] = self._head
+        self._step: Callable[[bytes, int], int] = self._head
         self._remaining_bytes = -1
         self._carry = b""
         self._skip = 0
@@ -93,7 +93,7 @@ class ShareFetchRewriter:
             position += skipped
             self._skip -= skipped
             try:
-                position = self._read(data, position)
+                position = self._step(data, position)
             except (IndexError, error):
                 break
             steps += 1
@@ -107,40 +107,40 @@ class ShareFetchRewriter:
     def _head(self, data: bytes, position: int) -> int:
         position = skip_tags(data, position + 8) + 4 + 2  # throttle time, error code
         self._topics, position = read_varint(data, skip_string(data, position, flexible=True) + 4)
-        self._read = self._topic
+        self._step = self._topic
         return position
 
     def _topic(self, data: bytes, position: int) -> int:
         if self._topics <= 1:
-            self._read = self._nodes
+            self._step = self._nodes
             return position
         self._partitions, position = read_varint(data, position + 16)
         self._topics -= 1
-        self._read = self._partition
+        self._step = self._partition
         return position
 
     def _partition(self, data: bytes, position: int) -> int:
         if self._partitions <= 1:
             position = _within(data, skip_tags(data, position))
-            self._read = self._topic
+            self._step = self._topic
             return position
         position = skip_string(data, position + 4 + 2, flexible=True)
         position = skip_string(data, position + 2, flexible=True)
         size, position = read_varint(data, skip_tags(data, position + 4 + 4))
         self._skip = max(0, size - 1)
         self._partitions -= 1
-        self._read = self._acquired_count
+        self._step = self._acquired_count
         return position
 
     def _acquired_count(self, data: bytes, position: int) -> int:
         self._acquired_length, position = read_varint(data, position)
-        self._read = self._acquired_records
+        self._step = self._acquired_records
         return position
 
     def _acquired_records(self, data: bytes, position: int) -> int:
         if self._acquired_length <= 1:
             position = _within(data, skip_tags(data, position))
-            self._read = self._partition
+            self._step = self._partition
             return position
         there = (len(data) - position) // (_ACQUIRED_BYTES + 1)
         there = min(self._acquired_length - 1, there, _ACQUIRED_AT_ONCE)
