@@ -72,7 +72,7 @@ class _Letters:
     Attributes:
         origins: Where each first was.
         prefixes: How the names of those of its headers begin that its record has not.
-        other_headers: The others of its headers.
+        other_headers: Those that are its record's, too.
         originals: Records that were read where they are stored, by position.
         missing_records: The positions of letters without a record.
         timestamps: Of each, as it returns.

@@ -74,7 +74,6 @@ class _Last(NamedTuple):
     Attributes:
         start: What they began with: the id.
         schema: The same as a number.
-        usable: The usable schema.
     """
 
     start: bytes
