@@ -70,7 +70,7 @@ class KeptAnswers:
         self._written_answers: dict[str, KeptAnswer[bytes]] = {}
 
     def now(self) -> float:
-        """Return the time, as in `KeptAnswer.at`."""
+        """Return the time, as in `KeptAnswer.sent_s`."""
         return self._clock()
 
     def schema(self, request: str) -> KeptAnswer[RegisteredSchema] | None:
@@ -88,20 +88,20 @@ class KeptAnswers:
     def keep_schema(
         self, request: str, schema: RegisteredSchema, timestamp: float | None = None
     ) -> None:
-        """Keep an answer: of a time, as in `KeptAnswer.at`, or of now."""
+        """Keep an answer: of a time, as in `KeptAnswer.sent_s`, or of now."""
         self._keep(request, _as_json(schema), timestamp)
 
     def keep_versions(
         self, request: str, pairs: Sequence[tuple[str, int]], timestamp: float | None = None
     ) -> None:
-        """Keep an answer: of a time, as in `KeptAnswer.at`, or of now."""
+        """Keep an answer: of a time, as in `KeptAnswer.sent_s`, or of now."""
         pairs_as_json = [{"subject": subject, "version": version} for subject, version in pairs]
         self._keep(request, pairs_as_json, timestamp)
 
     def keep_latest(
         self, request: str, schema: RegisteredSchema, version: int, timestamp: float | None = None
     ) -> None:
-        """Keep an answer: of a time, as in `KeptAnswer.at`, or of now."""
+        """Keep an answer: of a time, as in `KeptAnswer.sent_s`, or of now."""
         self._keep(request, _as_json(schema) | {"version": version}, timestamp)
 
     def forget(self, request: str) -> None:
