@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from penstock.gateway.listening.shared_buffer import SharedBufferProtocol
     from penstock.gateway.observing.audit_trail.trail import AuditTrail
     from penstock.gateway.policy_loader import LoadedPolicies
+    from penstock.gateway.produce.producer_state.all_producers import Producers
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
-    from penstock.gateway.produce.producer_state.producers import Producers
     from penstock.kafka.cluster.state_writes import StateWrites
 
 log = structlog.get_logger()

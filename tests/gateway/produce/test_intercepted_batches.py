@@ -16,9 +16,9 @@ from penstock.engine.verdict import (
     replaced,
 )
 from penstock.gateway.produce.idempotence import Idempotence
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.leaders import SETTLED_AFTER_S
 from penstock.gateway.produce.producer_state.producer.stored_at_leader import REPLICATED_AFTER_S
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.kafka.records.batch import read_batch
 from tests.gateway.produce.intercepted import (
     DROPPED,

@@ -15,7 +15,7 @@ from penstock.gateway.context.turns import Turns
 from penstock.gateway.produce.lookups.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.lookups.write_rights import WriteRights
 from penstock.gateway.produce.postponed_batches import PostponedBatches
-from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.sessions.routes import Route, handled_by, route
 from penstock.gateway.sessions.session import Session
 from penstock.kafka.wire.schemas import load_request_schema

@@ -10,7 +10,7 @@ from uuid import UUID
 from penstock.jobs.batches.at_cluster import range_task
 from penstock.jobs.batches.judge import BatchJudge
 from penstock.jobs.batches.letter_topics import LetterTopics
-from penstock.jobs.batches.redrive import Redrive
+from penstock.jobs.batches.returning_letters import Redrive
 from penstock.jobs.batches.split import Split
 from penstock.jobs.batches.targets import Target
 from penstock.jobs.batches.task import TaskLimits, run

@@ -22,9 +22,9 @@ def test_sizes_are_those_of_the_logs(kafka, topic, produce):
     properties = {"bootstrap.servers": kafka.bootstrap_servers}
     with Connection(properties, Path("penstock.properties")) as connection:
         sizes = measured(connection, logs_of(kafka, large, small))
-    assert set(sizes.of) == {Partition(large, 0), Partition(small, 0)}
-    assert 50_000 < sizes.of[Partition(large, 0)] < 52_000
-    assert 100 < sizes.of[Partition(small, 0)] < 200
+    assert set(sizes.offset_bytes) == {Partition(large, 0), Partition(small, 0)}
+    assert 50_000 < sizes.offset_bytes[Partition(large, 0)] < 52_000
+    assert 100 < sizes.offset_bytes[Partition(small, 0)] < 200
     assert 14_000 < sizes.default_bytes < 15_000
 
 

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from structlog.testing import capture_logs
 
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.kafka.cluster import compacted_topic
 from penstock.kafka.cluster.compacted_topic import CompactedTopic, CompactedTopicError, LogRecord
@@ -285,7 +285,7 @@ async def test_a_read_is_shared_by_all_callers():
     reads += [asyncio.create_task(follower.read_to_end(0.2)) for _ in range(2)]
     done, _ = await asyncio.wait(reads)
     assert {type(read.exception()) for read in done} == {CompactedTopicError}
-    await follower._reading
+    await follower._read_task
     assert topic.requests == 1
 
 

@@ -56,7 +56,7 @@ def run_frame_stream(options: argparse.Namespace, spark_job: SparkJob) -> int:
     return ExitCode.DONE
 
 
-class _Prepared(NamedTuple):
+class _PreparedStream(NamedTuple):
     """A stream that can be started.
 
     Attributes:
@@ -78,7 +78,7 @@ def _prepared(
     stopping: threading.Event,
     figures: StreamFigures,
     publish: Callable[[], None],
-) -> _Prepared:
+) -> _PreparedStream:
     from penstock.cli.jobs.query_watch import QueryWatch  # noqa: PLC0415
     from penstock.kafka.cluster.ranges import Partition  # noqa: PLC0415
     from penstock.spark.jobs.split import ACCEPTED, REJECTED, split_stream  # noqa: PLC0415
@@ -132,7 +132,7 @@ def _prepared(
     def stops_early() -> bool:
         return not BOUNDS_BATCHES and is_interrupted(spark_job.spark, options.checkpoint)
 
-    return _Prepared(start, ends, stops_early, watch)
+    return _PreparedStream(start, ends, stops_early, watch)
 
 
 def _log_ends(cluster: Cluster, partitions: Sequence[Partition]) -> Answers:
@@ -171,7 +171,7 @@ def _planned(
     return planned
 
 
-def _run_to_end(prepared: _Prepared, ending: EndRequest, stopping: threading.Event) -> None:
+def _run_to_end(prepared: _PreparedStream, ending: EndRequest, stopping: threading.Event) -> None:
     """Run the stream to the current end of the topics.
 
     Before PySpark 4.2, a query that stops there has a single micro-batch: the interrupted one, if
@@ -184,7 +184,7 @@ def _run_to_end(prepared: _Prepared, ending: EndRequest, stopping: threading.Eve
 
 
 def _run_at_intervals(
-    prepared: _Prepared,
+    prepared: _PreparedStream,
     every_s: float,
     ending: EndRequest,
     stopping: threading.Event,
@@ -211,7 +211,7 @@ def _run_at_intervals(
 
 
 def _run_query(
-    prepared: _Prepared, available_now: bool, ending: EndRequest, stopping: threading.Event
+    prepared: _PreparedStream, available_now: bool, ending: EndRequest, stopping: threading.Event
 ) -> None:
     """Run a query until its end.
 

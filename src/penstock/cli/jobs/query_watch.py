@@ -6,7 +6,6 @@ import contextlib
 import json
 import sys
 import time
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +13,8 @@ from penstock.cli.jobs.job import warn
 from penstock.cli.jobs.stream_lines import PUBLISHED_EVERY_S
 from penstock.cli.process.background import in_background, is_done
 from penstock.errors import UnavailableError
-from penstock.jobs.batches.counts import TaskCounts
 from penstock.jobs.tasks.writing_task import WritingResult
+from penstock.kafka.cluster.ranges import Partition
 from penstock.progress import LINE_EVERY_S
 
 if TYPE_CHECKING:
@@ -25,12 +24,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.kafka.cluster.offset_requests import Answers
-    from penstock.kafka.cluster.ranges import Partition
     from penstock.spark.streams.figures import StreamFigures
 
 _NEVER: Final = float("-inf")
 _NO_TOPIC: Final = 3
 """Kafka's error code of a topic that was deleted."""
+_ANY: Final = -1
+"""The number of a partition that is not known."""
 
 
 class QueryWatch:
@@ -67,13 +67,13 @@ class QueryWatch:
         self._positions = positions
         self._clock = clock
         self._start = start
-        self._found: dict[Partition, int] = {}
-        self._looking: Future[Answers] | None = None
+        self._log_ends: dict[Partition, int] = {}
+        self._pending_answers: Future[Answers] | None = None
         self._batch: int | None = None
-        self._reached = -1
+        self._last_progress = -1
         self._next_look = _NEVER
         self._next_line = _NEVER
-        self._warned = ""
+        self._last_warning = ""
 
     def done(self, number: int, counts: Mapping[str, int], seconds: float) -> None:
         """Take note of a micro-batch, in any thread.
@@ -82,8 +82,8 @@ class QueryWatch:
             counts: Its records by outcome.
             seconds: How long it took.
         """
-        outcomes = Counter(counts)
-        result = WritingResult(TaskCounts(outcomes), 0, {self._topic: outcomes})
+        result = WritingResult()
+        result.counts.add_outcomes(Partition(self._topic, _ANY), counts)
         self._figures.add(result, seconds, time.time())
         self._batch = number
 
@@ -109,8 +109,8 @@ class QueryWatch:
         self._take_answers()
         self._request(query)
         deadline = self._clock() + PUBLISHED_EVERY_S
-        if self._looking is not None:
-            is_done(self._looking, lambda: is_ending() or self._clock() >= deadline)
+        if self._pending_answers is not None:
+            is_done(self._pending_answers, lambda: is_ending() or self._clock() >= deadline)
 
     def end(self, query: StreamingQuery) -> None:
         """Publish the figures of a query that has ended, perhaps by an error."""
@@ -125,20 +125,20 @@ class QueryWatch:
     def _request(self, query: StreamingQuery) -> None:
         """Take the positions of a query, and request where the logs end, unless it waits."""
         self._take_positions(query)
-        if self._looking is None and self._positions:
-            self._looking = self._start(partial(self._ends, tuple(self._positions)))
+        if self._pending_answers is None and self._positions:
+            self._pending_answers = self._start(partial(self._ends, tuple(self._positions)))
 
     def _take_positions(self, query: StreamingQuery) -> None:
         """Keep the last positions before a query has any."""
         reached, positions = _progress(query)
-        self._reached = max(reached, self._reached)
+        self._last_progress = max(reached, self._last_progress)
         self._positions = positions or self._positions
 
     def _take_answers(self) -> bool:
         """Use what the cluster answered; return whether the request is done."""
-        if self._looking is None or not self._looking.done():
+        if self._pending_answers is None or not self._pending_answers.done():
             return False
-        looking, self._looking = self._looking, None
+        looking, self._pending_answers = self._pending_answers, None
         with contextlib.suppress(UnavailableError):  # a query that cannot read ends by itself
             self._use(looking.result())
         return True
@@ -148,9 +148,9 @@ class QueryWatch:
         is_answered = False
         for partition, answer in answers.items():
             if isinstance(answer, int):
-                self._found[partition] = answer
+                self._log_ends[partition] = answer
             elif answer.code == _NO_TOPIC:
-                self._found.pop(partition, None)
+                self._log_ends.pop(partition, None)
             else:  # its last end stays
                 refused += 1
             # Codes below 0 are librdkafka's own: no broker has answered.
@@ -161,7 +161,7 @@ class QueryWatch:
     def _behind(self) -> Mapping[Partition, int]:
         return {
             partition: max(end - self._positions[partition], 0)
-            for partition, end in self._found.items()
+            for partition, end in self._log_ends.items()
             if partition in self._positions
         }
 
@@ -173,7 +173,7 @@ class QueryWatch:
 
     def _print(self) -> None:
         """Print the lag after a micro-batch; Spark has its end a moment after `done`."""
-        if self._batch is None or self._reached < self._batch:
+        if self._batch is None or self._last_progress < self._batch:
             return
         behind = sum(self._figures.behind.values())
         print(f"batch {self._batch}: {behind:,} behind", file=sys.stderr, flush=True)
@@ -181,8 +181,8 @@ class QueryWatch:
         self._next_line = self._clock() + LINE_EVERY_S
 
     def _warn(self, text: str) -> None:
-        if text != self._warned:
-            self._warned = text
+        if text != self._last_warning:
+            self._last_warning = text
             warn(text)
 
 

@@ -8,8 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.jobs.spark_job import show_counts
-from penstock.engine.verdict import OF_RECORDS
-from penstock.jobs.batches.counts import TaskCounts
+from penstock.jobs.report.counts import RecordCounts, by_outcome
 from penstock.progress import LINE_EVERY_S
 
 if TYPE_CHECKING:
@@ -55,12 +54,12 @@ class StreamLines:
         self._publish = publish
         self._is_terminal = is_terminal
         self._clock = clock
-        self._waiting = TaskCounts()
+        self._counts = RecordCounts()
         self._numbers: list[int] = []
         self._next_line = float("-inf")
         self._next_published = float("-inf")
-        self._warned = ""
-        self._warned_at = float("-inf")
+        self._last_warning = ""
+        self._last_warning_s = float("-inf")
 
     def __enter__(self) -> Self:
         return self
@@ -91,15 +90,15 @@ class StreamLines:
         """See `penstock.spark.streams.stream.Observer`."""
         self._figures.add(result, seconds, time.time())
         if result.counts.outcomes.total():
-            self._waiting = self._waiting.plus(result.counts)
+            self._counts.merge(result.counts)
             self._numbers.append(batch.number)
         self._print_and_publish_if_due()
 
     def warn(self, text: str) -> None:
         """See `penstock.spark.streams.stream.Observer`."""
         now = self._clock()
-        if text != self._warned or now - self._warned_at >= SAME_EVERY_S:
-            self._warned, self._warned_at = text, now
+        if text != self._last_warning or now - self._last_warning_s >= SAME_EVERY_S:
+            self._last_warning, self._last_warning_s = text, now
             _write(f"warning: {text}")
 
     def note(self, text: str) -> None:
@@ -117,14 +116,14 @@ class StreamLines:
             return
         first, last = self._numbers[0], self._numbers[-1]
         name = f"batch {first}" if first == last else f"batches {first} to {last}"
-        counts = {outcome.value: self._waiting.outcomes[outcome.value] for outcome in OF_RECORDS}
+        counts = by_outcome(self._counts.outcomes)
         behind = sum(self._figures.behind.values())
         reasons = "".join(
             f"; {count:,} {reason.outcome} by {reason.policy}: {one_line(reason.message or '')}"
-            for reason, count in self._waiting.reasons.most_common(_REASONS_MAX)[0]
+            for reason, count in self._counts.reasons.most_common(_REASONS_MAX)[0]
         )
         _write(f"{name}: {show_counts(counts)}; {behind:,} behind{reasons}")
-        self._waiting, self._numbers = TaskCounts(), []
+        self._counts, self._numbers = RecordCounts(), []
         self._next_line = self._clock() + LINE_EVERY_S
 
     def _try_to_publish(self) -> None:

@@ -228,7 +228,7 @@ class ReasonHeaders:
     """Writes the headers of dead letters; the texts of one verdict are encoded once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], tuple[tuple[str, bytes | None], ...]] = {}
+        self._cache: dict[tuple[object, ...], tuple[tuple[str, bytes | None], ...]] = {}
 
     def headers(
         self, verdict: PolicyVerdict, origin: Origin | PartialOrigin, *, replays: int
@@ -275,12 +275,12 @@ class ReasonHeaders:
 
     def _of(self, verdict: PolicyVerdict) -> tuple[tuple[str, bytes | None], ...]:
         key = (verdict.outcome, verdict.policy, verdict.code, verdict.message)
-        headers = self._known.get(key)
+        headers = self._cache.get(key)
         if headers is None:
-            if len(self._known) >= _KNOWN_MAX:
-                self._known.clear()
+            if len(self._cache) >= _KNOWN_MAX:
+                self._cache.clear()
             text = (verdict.message or "").encode(errors="replace")
-            headers = self._known[key] = (
+            headers = self._cache[key] = (
                 (MESSAGE, text),
                 (OUTCOME, verdict.outcome.value.encode()),
                 (POLICY, None if verdict.outcome is Outcome.ACCEPTED else verdict.policy.encode()),

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.lookups.max_message_bytes import MaxMessageBytes
     from penstock.gateway.produce.lookups.write_rights import WriteRights
     from penstock.gateway.produce.postponed_batches import PostponedBatches
+    from penstock.gateway.produce.producer_state.all_producers import Producers
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
-    from penstock.gateway.produce.producer_state.producers import Producers
     from penstock.gateway.refusal_log import Refused
     from penstock.kafka.cluster.metadata import ClusterMetadata
 

@@ -41,17 +41,17 @@ class LetterTopics:
     """
 
     parts: tuple[str, ...] | None = None
-    _known: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+    _matches: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def __contains__(self, topic: str | None) -> bool:
         """Return whether letters of a topic return; a record of a file may have had none."""
         if self.parts is None or topic is None:
             return True
-        is_match = self._known.get(topic)
+        is_match = self._matches.get(topic)
         if is_match is None:
             is_match = means(self.parts, topic)
-            if len(self._known) < TOPICS_MAX:
-                self._known[topic] = is_match
+            if len(self._matches) < TOPICS_MAX:
+                self._matches[topic] = is_match
         return is_match
 
 
@@ -139,7 +139,7 @@ class LetterCounter:
             topics: Whose letters are judged again.
         """
         self._topics = topics
-        self._returning = self._strangers = self._without_record = 0
+        self._returns = self._strangers = self._without_record = 0
         self._stranger = ""
         self._others: Counter[str] = Counter()
 
@@ -156,7 +156,7 @@ class LetterCounter:
             return
         topic = read_origin(headers, NOWHERE).topic
         if topic is None or topic in self._topics:
-            self._returning += 1
+            self._returns += 1
             self._without_record += is_empty and is_of_share_group(headers)
             return
         has_own_count = topic in self._others or len(self._others) < TOPICS_MAX
@@ -166,5 +166,5 @@ class LetterCounter:
     def found(self) -> FoundLetters:
         """The counts."""
         return FoundLetters(
-            self._returning, self._others, self._strangers, self._stranger, self._without_record
+            self._returns, self._others, self._strangers, self._stranger, self._without_record
         )

@@ -226,7 +226,7 @@ def _check_pyarrow(files: ListedFiles) -> None:
         import pyarrow as pa  # noqa: F401, PLC0415 - not installed with Penstock
     except ImportError:
         raise ConfigurationError(
-            f"{files.key}{files.given}: Parquet needs pyarrow: pip install pyarrow; JSON lines "
+            f"{files.key}{files.argument}: Parquet needs pyarrow: pip install pyarrow; JSON lines "
             "(FILE.jsonl) need no package"
         ) from None
 

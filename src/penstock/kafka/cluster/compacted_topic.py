@@ -125,7 +125,7 @@ class CompactedTopic:
         self._otherwise = otherwise
         self._configs = {**_TOPIC_CONFIGS, **configs}
         self._partition = TopicPartition(topic, 0)
-        self._stopped = threading.Event()
+        self._stop_event = threading.Event()
         self._consumer: Consumer | None = None
         self._has_lost_brokers = False
         self._position = 0
@@ -248,7 +248,7 @@ class CompactedTopic:
 
     def close(self) -> None:
         """Stop following. Blocks for a moment."""
-        self._stopped.set()
+        self._stop_event.set()
         for thread in self._threads:
             thread.join(5)
         if self._writer is not None:
@@ -392,7 +392,7 @@ class CompactedTopic:
     def _follow(
         self, take: Callable[[Sequence[LogRecord]], None], warn: Callable[[str], None]
     ) -> None:
-        while not self._stopped.is_set():
+        while not self._stop_event.is_set():
             try:
                 self._pass_on(self._poll(_POLL_S), take, warn)
             except Exception as failure:  # or nothing would be read any more
@@ -400,7 +400,7 @@ class CompactedTopic:
                     warn(failure.args[0].str())
                 else:
                     log.exception("a topic cannot be read", topic=self.topic)
-                self._stopped.wait(_RETRY_FOLLOWING_AFTER_S)
+                self._stop_event.wait(_RETRY_FOLLOWING_AFTER_S)
                 self._go_back()
 
     def _go_back(self) -> None:
@@ -424,14 +424,14 @@ class CompactedTopic:
                 records.append(LogRecord(message.offset() or 0, ends=True))
             elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # no group is used
                 warn(error.str())
-                self._stopped.wait(0.2)
+                self._stop_event.wait(0.2)
         if records:
             take(records)
             self._position = records[-1].position
 
     def _write(self) -> None:
         assert self._writer is not None
-        self._writer.run(self._stopped)
+        self._writer.run(self._stop_event)
 
     def _error(self, error: KafkaError) -> Exception:
         if error.code() in DENIED:

@@ -35,20 +35,20 @@ class _Append:
     """Records written together; `callback` is called when the last record has its result."""
 
     def __init__(self, count: int, callback: Done) -> None:
-        self._left = count
-        self._done = callback
+        self._remaining = count
+        self._callback = callback
         self._end = 0
         self._failure: str | None = None
-        self._counting = threading.Lock()
+        self._lock = threading.Lock()
 
     def settle(self, end: int, failure: str | None) -> None:
         """Take the result of one record: the offset after it, or an error message."""
-        with self._counting:
-            self._left -= 1
+        with self._lock:
+            self._remaining -= 1
             self._end, self._failure = max(self._end, end), failure or self._failure
-            is_last = not self._left
+            is_last = not self._remaining
         if is_last:
-            self._done(self._end, self._failure)
+            self._callback(self._end, self._failure)
 
 
 class CompactedTopicWriter:
@@ -67,8 +67,8 @@ class CompactedTopicWriter:
         """
         self.topic = topic
         self._settings = settings
-        self._replacing = threading.Lock()
-        self._retired: list[Producer] = []
+        self._replacement_lock = threading.Lock()
+        self._retired_producers: list[Producer] = []
         self._generation = 0
         self._producer = self._new_producer()
 
@@ -138,11 +138,11 @@ class CompactedTopicWriter:
             self._replace(self._producer, "it has lost all its brokers")
 
     def _replace(self, producer: Producer, why: str) -> None:
-        with self._replacing:
+        with self._replacement_lock:
             if producer is self._producer:
                 log.warning("a producer is replaced", topic=self.topic, reason=why)
                 replacement = self._new_producer()
-                self._retired.append(producer)
+                self._retired_producers.append(producer)
                 self._producer = replacement
 
     def run(self, stopped: threading.Event) -> None:
@@ -154,11 +154,11 @@ class CompactedTopicWriter:
     def _poll(self, timeout_s: float) -> bool:
         """Call back with the available results; return whether that worked."""
         try:
-            for producer in list(self._retired):
+            for producer in list(self._retired_producers):
                 producer.purge()  # its records fail at once, and are written again if needed
                 self._call_back(producer, 0)
                 if not len(producer):
-                    self._retired.remove(producer)
+                    self._retired_producers.remove(producer)
             self._call_back(self._producer, timeout_s)
         except Exception:  # or no later record would get its result
             log.exception("writing to a topic fails", topic=self.topic)
@@ -175,7 +175,7 @@ class CompactedTopicWriter:
     def close(self, timeout_s: float) -> None:
         """Wait for the records that are being written, when `run` has ended. Blocks."""
         deadline = time.monotonic() + timeout_s  # `flush` loses results where an error is fatal
-        while (self._retired or len(self._producer)) and time.monotonic() < deadline:
+        while (self._retired_producers or len(self._producer)) and time.monotonic() < deadline:
             if not self._poll(_PAUSE_S):
                 return
 

@@ -2,15 +2,15 @@
 
 import pytest
 
+from penstock.gateway.produce.producer_state.all_producers import Decided
 from penstock.gateway.produce.producer_state.letters import Quarantined
 from penstock.gateway.produce.producer_state.producer.batch import State, Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producer.producer import Producer
+from penstock.gateway.produce.producer_state.producer.state_machine import Producer
 from penstock.gateway.produce.producer_state.producer.stored_at_leader import (
     REPLICATED_AFTER_S,
     UNSETTLED_MAX,
 )
-from penstock.gateway.produce.producer_state.producers import Decided
 from penstock.gateway.produce.producer_state.records.fences import Fence, Fences, Head
 from penstock.kafka.wire.errors import NOT_LEADER_OR_FOLLOWER
 from penstock.kafka.wire.requests.leaders import Leader

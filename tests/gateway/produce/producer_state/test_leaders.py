@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.leaders import (
     SETTLED_AFTER_S,
     Leaders,
@@ -10,7 +11,6 @@ from penstock.gateway.produce.producer_state.leaders import (
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producer.stored_at_leader import REPLICATED_AFTER_S
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.kafka.wire.errors import NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
 from penstock.kafka.wire.requests.leaders import Leader
 from tests.gateway.listed_topics import ListedTopics

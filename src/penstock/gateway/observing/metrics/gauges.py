@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.gateway.observing.audit_trail.trail import AuditTrail
     from penstock.gateway.observing.metrics.broker_checks import Reached
     from penstock.gateway.observing.metrics.process_usage import Usage
-    from penstock.gateway.produce.producer_state.producers import Producers
+    from penstock.gateway.produce.producer_state.all_producers import Producers
     from penstock.gateway.sessions.connection import ClientConnection
     from penstock.gateway.sessions.memory import Budget
     from penstock.kafka.cluster.state_writes import StateWrites

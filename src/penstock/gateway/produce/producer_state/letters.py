@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from penstock.gateway.produce.producer_state.held_batches import HeldBatches
     from penstock.gateway.produce.producer_state.producer.batch import Batch
-    from penstock.gateway.produce.producer_state.producer.producer import Producer
+    from penstock.gateway.produce.producer_state.producer.state_machine import Producer
     from penstock.gateway.produce.producer_state.producers_in_use import ProducersInUse
     from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
     from penstock.gateway.produce.producer_state.records.writer import RecordWriter

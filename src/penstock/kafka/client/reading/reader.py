@@ -25,8 +25,8 @@ from penstock.kafka.client.protocol.fetch import (
     API_KEY,
     BY_ID,
     BY_NAME,
-    Fetched,
-    Wanted,
+    FetchPosition,
+    FetchResult,
     fetch_request,
     read_fetch,
 )
@@ -128,7 +128,7 @@ class RangeReader:
         self._offsets = offsets
         self._partition = LogPartition(offsets.topic, offsets.partition)
         self._on_lost = on_lost
-        self._committed = committed
+        self._reads_committed = committed
         self._merged_within = merged_within
         self._clock = clock
         self._sleep = sleep
@@ -221,14 +221,14 @@ class RangeReader:
         leader = self._leader()
         node = leader.node if self._replica is None else self._replica
         topic = self._topic_id if self._is_served_by_id(node) else self._offsets.topic
-        fetch = Wanted(
+        fetch = FetchPosition(
             topic,
             self._offsets.partition,
             self._position,
             leader.epoch,
             self._sizes.wanted(self._offsets.end - self._position),
             self._cluster.settings.fetch_max_wait_ms,
-            self._committed,
+            self._reads_committed,
             self._rack,
         )
         request = fetch_request(fetch)
@@ -293,7 +293,7 @@ class RangeReader:
             fetched.records,
             self._position,
             self._offsets.end,
-            fetched.aborted if self._committed else None,
+            fetched.aborted_transactions if self._reads_committed else None,
             self._merged_within,
         )
         return next(self._parts)
@@ -303,7 +303,7 @@ class RangeReader:
         self._empty_responses = 0
         self._retries.progress()
 
-    def _take_nothing(self, fetched: Fetched) -> None:
+    def _take_nothing(self, fetched: FetchResult) -> None:
         """Find out why a response has no records."""
         if fetched.throttle_s and fetched.is_empty:
             self._retries.progress()
@@ -311,9 +311,9 @@ class RangeReader:
         if fetched.preferred_replica >= 0 and self._replica is None and self._rack:
             self._replica = fetched.preferred_replica
             return
-        limit = fetched.last_stable_offset if self._committed else fetched.high_watermark
+        limit = fetched.last_stable_offset if self._reads_committed else fetched.high_watermark
         if self._replica is not None or limit <= self._position:
-            what = "last stable offset" if self._committed else "high watermark"
+            what = "last stable offset" if self._reads_committed else "high watermark"
             raise NotReadableYetError(
                 f"{self._partition}: the offsets from {self._position} up to "
                 f"{self._offsets.end} cannot be read yet, the {what} is {limit}"

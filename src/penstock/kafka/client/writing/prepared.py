@@ -78,7 +78,7 @@ class PreparingWriter:
         )
         self._producer = self._coordinator.new_producer()
         self._pipeline.start(self._producer)
-        self._added: set[tuple[str, int]] = set()
+        self._partitions: set[tuple[str, int]] = set()
 
     def add(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Add partitions to the transaction; `write` does it for those that are not added.
@@ -87,10 +87,10 @@ class PreparingWriter:
             FencedError: Another writer of the id has taken over.
             ClientError: The cluster does not respond in time, or denies it.
         """
-        new = set(partitions) - self._added
+        new = set(partitions) - self._partitions
         if new:
             self._coordinator.add_partitions(self._producer, new)
-            self._added |= new
+            self._partitions |= new
 
     def write(
         self, topic: str, partition: int, batch: bytes | memoryview, source: BatchSource
@@ -106,7 +106,7 @@ class PreparingWriter:
             ClientError: A batch could not be stored.
         """
         self._pipeline.flush()
-        if not self._added:
+        if not self._partitions:
             return None
         return Prepared(self._id, self._producer.producer_id, self._producer.epoch)
 
@@ -117,7 +117,7 @@ class PreparingWriter:
             ClientError: It cannot be done now; brokers abort it when its time is over.
         """
         self._pipeline.abandon()
-        if self._added:
+        if self._partitions:
             self._coordinator.end(self._producer, commit=False)
 
 

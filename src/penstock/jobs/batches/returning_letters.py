@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -36,19 +36,21 @@ from penstock.jobs.batches.letter_outcomes import (
     sink_of,
 )
 from penstock.jobs.batches.refused_letters import RefusedLetters
-from penstock.jobs.batches.targets import SourcePartition, fitting
+from penstock.jobs.batches.targets import fitting, sources_of
 from penstock.jobs.batches.timestamps import retimed, runs
+from penstock.jobs.report.counts import reason_of
+from penstock.kafka.cluster.ranges import Partition
 from penstock.kafka.error_codes import MESSAGE_TOO_LARGE
 from penstock.kafka.records.header import COUNT_AT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from penstock.jobs.batches.counts import TaskCounts
     from penstock.jobs.batches.judge import BatchJudge
     from penstock.jobs.batches.letter_topics import LetterTopics
     from penstock.jobs.batches.originals import Original, Originals
     from penstock.jobs.batches.targets import OutgoingBatch, Target
+    from penstock.jobs.report.counts import RecordCounts
     from penstock.kafka.client.protocol.write_errors import RefusedBatchError
     from penstock.kafka.records.stored import KeysAndValues
     from penstock.kafka.records.stored_batch import StoredBatch
@@ -69,10 +71,10 @@ class _Letters:
 
     Attributes:
         origins: Where each first was.
-        without: How the names of those of its headers begin that its record has not.
-        left: The others of its headers.
+        prefixes: How the names of those of its headers begin that its record has not.
+        other_headers: Those that are its record's, too.
         originals: Records that were read where they are stored, by position.
-        gone: The positions of letters without a record.
+        missing_records: The positions of letters without a record.
         timestamps: Of each, as it returns.
         numbers: The partition of each in which policies see it.
         keys: The key of each, after the interceptors.
@@ -81,10 +83,10 @@ class _Letters:
     """
 
     origins: Sequence[PartialOrigin]
-    without: Sequence[tuple[str, ...]]
-    left: Sequence[Sequence[Header]]
+    prefixes: Sequence[tuple[str, ...]]
+    other_headers: Sequence[Sequence[Header]]
     originals: Mapping[int, Original]
-    gone: Collection[int]
+    missing_records: Collection[int]
     timestamps: Sequence[int]
     numbers: Sequence[int]
     verdicts: list[PolicyVerdict]
@@ -99,7 +101,7 @@ class _Letters:
     def own(self, position: int) -> Sequence[Header]:
         """Return the headers of a letter's record."""
         original = self.originals.get(position)
-        return self.left[position] if original is None else original.headers
+        return self.other_headers[position] if original is None else original.headers
 
     def restored(self, position: int) -> list[tuple[str, bytes | None]]:
         """Return the headers of a letter's record that the letter has not."""
@@ -156,16 +158,16 @@ class Redrive:
             clock: Returns seconds since the epoch.
         """
         self._judge = judge
-        self._source = SourcePartition(topic, partition)
+        self._source = Partition(topic, partition)
         self._target = target
-        self._again = again
-        self._parked = parked
+        self._again_target = again
+        self._parked_target = parked
         self._attempts = Attempts.of(topic, replays_max)
         self._topics = topics
         self._originals = originals
         self._clock = clock
         self._headers = ReasonHeaders()
-        self._refused = RefusedLetters(target.topic)
+        self._refusals = RefusedLetters(target.topic)
         self._is_committing = False
         self._first_offsets: OrderedDict[bytes, int] = OrderedDict()
 
@@ -193,23 +195,28 @@ class Redrive:
                 self._first_offsets.popitem(last=False)
         return doubles
 
-    def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
+    def process(self, batch: StoredBatch, counts: RecordCounts) -> Iterator[OutgoingBatch]:
         """Return the batches to write for a batch; see `penstock.jobs.batches.task.BatchJob`."""
         if self._is_committing:
             self._is_committing = False
-            self._refused.forget_before(batch.offsets[0])
-            self._refused.forget_sent()
+            self._refusals.forget_before(batch.offsets[0])
+            self._refusals.forget_sent()
         letters = self._judged(batch)
         outgoing = list(self._returned(batch, letters))
+        self._count(letters, counts)
+        yield from outgoing
+        yield from self._keep(batch, letters, letters.of(AGAIN, REFUSED), self._again_target)
+        yield from self._keep(batch, letters, letters.of(PARKED), self._parked_target)
+
+    def _count(self, letters: _Letters, counts: RecordCounts) -> None:
+        outcomes: Counter[str] = Counter()
         for sink, verdict in zip(letters.sinks, letters.verdicts, strict=True):
             if sink == OTHER:
                 continue
-            counts.outcomes[sink] += 1
+            outcomes[sink] += 1
             if sink != DOUBLE and verdict.outcome is not Outcome.ACCEPTED:
-                counts.add_reason(self._target.topic, verdict)
-        yield from outgoing
-        yield from self._keep(batch, letters, letters.of(AGAIN, REFUSED), self._again)
-        yield from self._keep(batch, letters, letters.of(PARKED), self._parked)
+                counts.reasons.add(reason_of(self._target.topic, verdict))
+        counts.add_outcomes(self._source, outcomes)
 
     def rest(self) -> Iterable[OutgoingBatch]:
         """Return nothing: nothing waits."""
@@ -219,11 +226,11 @@ class Redrive:
     def forget(self) -> None:
         """Forget batches without a commit: their transaction is lost."""
         self._is_committing = False
-        self._refused.forget_sent()
+        self._refusals.forget_sent()
 
     def refuse(self, error: RefusedBatchError) -> bool:
         """Take note that a batch was refused; return False if it was not for the target."""
-        return self._refused.learn(error)
+        return self._refusals.learn(error)
 
     def _judged(self, batch: StoredBatch) -> _Letters:
         letters = self._read(batch)
@@ -239,9 +246,9 @@ class Redrive:
                 if position in doubles
                 else sink_of(verdict.outcome, origin.replays, self._attempts)
             )
-        if self._refused:
+        if self._refusals:
             for position in letters.of(RETURNED):
-                why = self._refused.verdict(batch.offsets[position])
+                why = self._refusals.verdict(batch.offsets[position])
                 if why is not None:
                     self._stays(letters, position, why)
         return letters
@@ -320,7 +327,7 @@ class Redrive:
         candidate_positions = [
             position
             for position in range(len(letters.origins))
-            if position not in left_out and position not in letters.gone
+            if position not in left_out and position not in letters.missing_records
         ]
         columns = Columns(
             len(letters.origins),
@@ -351,8 +358,8 @@ class Redrive:
             number = letters.numbers[position] % self._target.partitions
             returned.setdefault(number, []).append(position)
         for number, positions in sorted(returned.items()):
-            for run in runs(positions, letters.timestamps, letters.left, letters.without):
-                for some in self._refused.halves(run, batch.offsets):
+            for run in runs(positions, letters.timestamps, letters.other_headers, letters.prefixes):
+                for some in self._refusals.halves(run, batch.offsets):
                     yield from self._return(batch, letters, some, number)
 
     def _return(
@@ -361,7 +368,7 @@ class Redrive:
         offsets = [batch.offsets[position] for position in positions]
 
         def too_large(index: int) -> None:
-            verdict = self._refused.refuse(offsets[index], MESSAGE_TOO_LARGE)
+            verdict = self._refusals.refuse(offsets[index], MESSAGE_TOO_LARGE)
             self._stays(letters, positions[index], verdict)
 
         for outgoing in fitting(
@@ -372,26 +379,26 @@ class Redrive:
                 batch,
                 positions[start:end],
                 letters.timestamps,
-                letters.left,
+                letters.other_headers,
                 (letters.keys, letters.values),
                 [
                     letters.restored(position) + _returning(letters.origins[position])
                     for position in positions[start:end]
                 ],
-                letters.without[positions[0]],
+                letters.prefixes[positions[0]],
             ),
-            self._source.of(batch, positions),
+            sources_of(self._source, batch, positions),
             too_large=too_large,
         ):
             first = offsets.index(outgoing.source.offset)
-            self._refused.send(offsets[first : first + _record_count(outgoing.batch)])
+            self._refusals.send(offsets[first : first + _record_count(outgoing.batch)])
             yield outgoing
 
     def _keep(
         self, batch: StoredBatch, letters: _Letters, positions: Sequence[int], target: Target
     ) -> Iterator[OutgoingBatch]:
         replaced = _with_originals(batch, letters.originals)
-        for without, run in groupby(positions, key=letters.without.__getitem__):
+        for without, run in groupby(positions, key=letters.prefixes.__getitem__):
             yield from self._keep_run(batch, letters, list(run), target, without, replaced)
 
     def _keep_run(
@@ -407,7 +414,7 @@ class Redrive:
         appended = [self._reasons(batch, letters, position) for position in positions]
         return fitting(
             target,
-            self._source.partition,
+            self._source.number,
             len(positions),
             lambda start, end: batch.cut(
                 positions[start:end],
@@ -416,7 +423,7 @@ class Redrive:
                 without=without,
                 timestamp=now,
             ),
-            self._source.of(batch, positions),
+            sources_of(self._source, batch, positions),
         )
 
     def _reasons(
@@ -426,7 +433,7 @@ class Redrive:
         reasons = letters.restored(position) + self._headers.headers(
             letters.verdicts[position], letters.origins[position], replays=replays
         )
-        if position in letters.gone:
+        if position in letters.missing_records:
             # It stays a letter without a record.
             reasons.append((dead_letters.GROUP, dict(headers)[dead_letters.GROUP]))
         letter_id = dead_letters.read_id(headers)

@@ -2,8 +2,8 @@
 
 The command and the function of `penstock.spark` run it::
 
-    found = prepare_redrive(there, letters, target, plan, max_replays=5)
-    done = found.write(there, runner)
+    job = prepare_redrive(there, letters, target, plan, max_replays=5)
+    result = job.write(there, runner)
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ from penstock.kafka.cluster.ranges import OffsetRange
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.jobs.batches.counts import TaskCounts
     from penstock.jobs.batches.letter_topics import FoundLetters, LetterTopics
     from penstock.jobs.plan import RecordPlan
-    from penstock.jobs.report.counts import Reason
+    from penstock.jobs.report.counts import Reason, RecordCounts
     from penstock.jobs.runner import OffsetCounter, Runner
     from penstock.jobs.tasks.writing_task import WritingResult, WritingTask
     from penstock.jobs.topics.stored_topics import StoredTopics
@@ -146,14 +145,14 @@ def _keep_first_place(
         )
 
 
-def outcomes_of(counts: TaskCounts) -> Mapping[str, int]:
+def outcomes_of(counts: RecordCounts) -> Mapping[str, int]:
     """Return the number of letters by what became of them; rare outcomes only if they occurred."""
     outcomes = counts.outcomes
     usual_outcomes = {name: outcomes[name] for name in (RETURNED, AGAIN, PARKED, DROPPED)}
     return usual_outcomes | {name: outcomes[name] for name in (REFUSED, DOUBLE) if outcomes[name]}
 
 
-def refused_by_broker(counts: TaskCounts) -> Sequence[tuple[Reason, int]]:
+def refused_by_broker(counts: RecordCounts) -> Sequence[tuple[Reason, int]]:
     """Return why the target's broker refuses letters that policies accept, and how many."""
     reasons, _ = counts.reasons.most_common(len(counts.reasons))
     return [(reason, count) for reason, count in reasons if reason.policy == BROKER]

@@ -1,8 +1,8 @@
-"""What a task counts, and how its counts outlast it.
+"""The counts of a task outlast it: each position is committed with the counts so far.
 
-With each position a task commits its counts so far, in the same transaction: as the text that Kafka
-keeps with a committed offset. So the counts are those of visible records, without failed
-attempts, and a task that continues elsewhere continues with them.
+They are committed in the transaction of the position, as the text that Kafka keeps with a
+committed offset. So they are those of visible records, without failed attempts, and a task that
+continues elsewhere continues with them.
 
 That text has 4,096 bytes. Numbers by outcome always fit. Reasons are written in the order of
 their frequency, as many as fit; the sum of the others is kept as one number, `left_out`. So after
@@ -12,15 +12,13 @@ a task was interrupted, a reason's count is never too high, and the sum is right
 from __future__ import annotations
 
 import json
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.jobs.report.bounded_counter import BoundedCounter
-from penstock.jobs.report.counts import REASONS_KEPT, Reason
+from penstock.jobs.report.counts import Reason, RecordCounts
 
 if TYPE_CHECKING:
-    from penstock.engine.verdict import PolicyVerdict
+    from penstock.kafka.cluster.ranges import Partition
 
 _VERSION: Final = 1
 METADATA_MAX: Final = 4096
@@ -29,54 +27,26 @@ _RESERVED: Final = 64
 """Bytes for the id of the run, which is committed with the text."""
 
 
-@dataclass
-class TaskCounts:
-    """Counts of records of one source partition.
-
-    Attributes:
-        outcomes: Records by what became of them; exact.
-        reasons: Records that were not accepted, by reason.
-        removed: Offsets that retention removed before they were read.
-    """
-
-    outcomes: Counter[str] = field(default_factory=Counter)
-    reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
-    removed: int = 0
-
-    def add_reason(self, topic: str, verdict: PolicyVerdict) -> None:
-        """Count why a record of a topic was not accepted."""
-        self.reasons.add(
-            Reason(topic, verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
-        )
-
-    def plus(self, other: TaskCounts) -> TaskCounts:
-        """Return the sum of two."""
-        total = TaskCounts(Counter(self.outcomes), removed=self.removed + other.removed)
-        total.outcomes.update(other.outcomes)
-        total.reasons.merge(self.reasons)
-        total.reasons.merge(other.reasons)
-        return total
-
-
 @dataclass(frozen=True)
-class KeptCounts:
-    """Counts as they are kept with a position.
+class CommittedCounts:
+    """Counts as they are committed with a position.
 
     Attributes:
         run: What they belong to: counts of another run are not added to.
-        since: The offset from which they count.
+        start: The offset from which they count.
+        counts: Of the records of the partition of the position.
     """
 
     run: str
-    since: int
-    counts: TaskCounts
+    start: int
+    counts: RecordCounts
 
     def text(self) -> str:
         """Return them as a text of at most 4,032 ASCII characters."""
         content: dict[str, Any] = {
             "version": _VERSION,
             "run": self.run,
-            "since": self.since,
+            "since": self.start,
             "outcomes": dict(self.counts.outcomes),
             "removed": self.counts.removed,
             "left_out": self.counts.reasons.total(),
@@ -94,24 +64,27 @@ class KeptCounts:
         return json.dumps(content)
 
 
-def read_counts(text: str, run: str) -> KeptCounts | None:
-    """Return the counts that were kept with a position; None if there are none of the run.
+def read_counts(text: str, run: str, partition: Partition) -> CommittedCounts | None:
+    """Return the counts that were committed with a position; None if there are none of the run.
 
     Somebody who moves a position with Kafka's tools removes them.
 
     Args:
         text: The metadata of a committed offset.
         run: The run of the counts.
+        partition: The partition of the position.
     """
     try:
         content = json.loads(text)
         if content["version"] != _VERSION or content["run"] != run:
             return None
-        counts = TaskCounts(Counter(_numbers(content["outcomes"])), removed=int(content["removed"]))
+        counts = RecordCounts()
+        counts.add_outcomes(partition, _numbers(content["outcomes"]))
+        counts.add_removed(partition, int(content["removed"]))
         for topic, outcome, policy, code, message, count in content["reasons"]:
             counts.reasons.add(Reason(topic, outcome, policy, code, message), int(count))
         counts.reasons.left_out = int(content["left_out"])
-        return KeptCounts(run, int(content["since"]), counts)
+        return CommittedCounts(run, int(content["since"]), counts)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 

@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from penstock.jobs.batches.counts import TaskCounts
 from penstock.jobs.batches.judge import BatchJudge
 from penstock.jobs.batches.letter_topics import LetterTopics
-from penstock.jobs.batches.redrive import Redrive
+from penstock.jobs.batches.returning_letters import Redrive
 from penstock.jobs.batches.split import Split
 from penstock.jobs.batches.targets import Target
+from penstock.jobs.report.counts import RecordCounts
 from penstock.kafka.records.header import HEADER
 from penstock.kafka.records.stored_batch import read_stored_batch
 from penstock.policy import BrokerRecordValidator, Header, Record
@@ -25,7 +25,7 @@ OWN = (Header("own", b"1"), Header("own", None))
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_accepted_records_return_as_they_were_sent(codec):
-    counts = TaskCounts()
+    counts = RecordCounts()
     letters = [
         letter(b"bad 1", partition=1, timestamp=NOW),
         letter(b"bad 2", partition=6, timestamp=NOW + 50),
@@ -50,7 +50,7 @@ def test_accepted_records_return_as_they_were_sent(codec):
 
 
 def test_records_refused_again_wait_with_their_place_and_the_new_reason():
-    counts = TaskCounts()
+    counts = RecordCounts()
     found = redrive(encode_stored([letter(b"badly", replays=1)]), counts=counts)
     (row,) = found["dead"]
     assert (row.partition, row.timestamp) == (2, LATER + 60_000)
@@ -75,7 +75,7 @@ def test_records_refused_again_wait_with_their_place_and_the_new_reason():
 def test_a_letter_is_parked_after_the_maximum_of_attempts():
     letters = [letter(b"badly", replays=3), letter(b"badly", replays=4), letter(b"bad 1", replays=5),
                letter(b"bad 2", replays=4), letter(b"drop", replays=9)]  # fmt: skip
-    counts = TaskCounts()
+    counts = RecordCounts()
     found = redrive(encode_stored(letters), counts=counts)
     assert [dict(row.headers)["__penstock.replays"] for row in found["dead"]] == [b"4"]
     assert [row.value for row in found["orders"]] == [b"good 2"]
@@ -134,7 +134,7 @@ def test_header_keys_that_are_not_utf_8_return_with_their_bytes():
         topics=LetterTopics(("orders",)), originals=NONE,
     )  # fmt: skip
     batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
-    written = [outgoing.batch for outgoing in job.process(batch, TaskCounts())]
+    written = [outgoing.batch for outgoing in job.process(batch, RecordCounts())]
     assert [len(rows_of(item)) for item in written] == [2, 1, 2]
     assert [row.timestamp for item in written for row in rows_of(item)] == [at for _, at in odd]
     for (key, _), place in zip(odd, (0, 0, 1, 2, 2), strict=True):
@@ -179,7 +179,7 @@ def test_redrive_after_split_returns_every_record():
     for name, job in (("source", split), ("dead", back)):
         for data in list(cluster.logs[name, 0]):
             batch = read_stored_batch(data, max_decompressed_bytes=LIMIT)
-            for header in (*job.process(batch, TaskCounts()), *job.rest()):
+            for header in (*job.process(batch, RecordCounts()), *job.rest()):
                 cluster.store(header.topic, header.batch, header.partition)
 
     def as_repaired(row, headers):
@@ -215,7 +215,7 @@ def redrive_job():
 
 
 def test_a_repeated_letter_is_returned_once():
-    job, counts = redrive_job(), TaskCounts()
+    job, counts = redrive_job(), RecordCounts()
     first = [identified(b"good 1", b"a"), identified(b"good 2", b"b"), letter(b"good 3")]
     again = [identified(b"good 2", b"b"), letter(b"good 3"), identified(b"badly", b"c")]
     rows = []
@@ -234,7 +234,7 @@ def test_a_repeated_letter_is_returned_once():
 
 
 def test_a_batch_that_is_read_again_is_not_its_own_duplicate():
-    job, counts = redrive_job(), TaskCounts()
+    job, counts = redrive_job(), RecordCounts()
     stored = encode_stored([identified(b"good 1", b"a")], base_offset=7)
     batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
     for _ in range(2):
@@ -249,6 +249,6 @@ def test_a_letter_that_waits_again_has_another_id():
     job = redrive_job()
     stored = encode_stored([identified(b"badly", b"a", replays=1)])
     batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
-    ((topic, partition, data, _),) = job.process(batch, TaskCounts())
+    ((topic, partition, data, _),) = job.process(batch, RecordCounts())
     (row,) = rows_of(data, topic, partition)
     assert (topic, dict(row.headers)["__dlq.id"]) == ("dead", b"a/2")
