@@ -118,10 +118,11 @@ demo: setup  ## the main job, end to end, on a real Kafka on this machine
 unit: $(NATIVE)  ## the tests that need no Kafka, no Spark, no process and no seconds each: under a minute, without what else make setup fetches; ORDER= repeats an order
 	$(UNIT) -m "unit and not thorough"
 
-# What needs no other result of these is done at the same time. Lint has run the tests of words.
+# What needs no other result of these is done at the same time: Kafka is fetched, which is mostly
+# waiting, beside the linters. Lint has run the tests of words.
 test:  ## linters, types, import contracts, unit tests, and the tests against a real Kafka; under 20 minutes
-	$(MAKE) setup
-	$(MAKE) --jobs=2 lint test-native $(ARCHIVED)
+	$(MAKE) --jobs=2 $(NATIVE) $(SPARK)
+	$(MAKE) --jobs=3 lint test-native $(ARCHIVED)
 	$(UNIT) -m unit --ignore=tests/test_words.py
 	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and not slow and $(OTHERS)"
 
@@ -143,7 +144,7 @@ slow: setup $(ARCHIVED)  ## the other tests against a real Kafka: those that tak
 slow-suites: setup  ## all slow suites one after another; .cache/slow-suites.tsv gets their seconds and exit codes; one that has passed on this commit is not run again; SUITES= for some, LIMIT= for the minutes of each (180)
 	$(BIN)/python -m tests.slow_suites --limit $(or $(LIMIT),180) $(or $(SUITES),$(SLOW_SUITES))
 
-test-native: setup  ## the tests of native/ that need no Python; FUZZ_INPUTS= for more of them
+test-native: $(NATIVE)  ## the tests of native/ that need no Python; FUZZ_INPUTS= for more of them
 	$(if $(CARGO_WORKS),$(CARGO) test --quiet --locked --manifest-path native/Cargo.toml)
 
 asan: setup  ## the tests of native/ with AddressSanitizer; needs a nightly Rust
@@ -290,7 +291,7 @@ $(ACTIONLINT):
 workflows: $(ACTIONLINT)  ## what actionlint says of .github/workflows; builds actionlint with Go
 	$(ACTIONLINT)
 
-lint: setup  ## formatter, linter, strict types, import contracts, words of the documents
+lint: $(NATIVE) $(SPARK)  ## formatter, linter, strict types, import contracts, words of the documents
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
