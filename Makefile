@@ -7,7 +7,8 @@ CACHE := $(CURDIR)/.cache
 # Everything that is downloaded or built stays in this checkout.
 export PENSTOCK_CACHE := $(CACHE)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Else each of the many processes of the tests compiles all that it imports.
+# Else each of the many processes of the tests compiles all that it imports, and the tests
+# themselves (tests/compiled.py).
 unexport PYTHONDONTWRITEBYTECODE
 
 STAMP := $(VENV)/.installed
@@ -55,9 +56,7 @@ IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 # Those of make slow-suites, and of .github/workflows/nightly.yml.
 SLOW_SUITES := slow interop chaos spark spark-kills spark-versions spark-tables kafka-versions parity registry model mutants fuzz schemas suites kills soak conformance console-browser
 
-# Compiling the tests for each run would take half of the time: they are kept compiled, wherever the
-# environment says not to (PYTHONDONTWRITEBYTECODE), outside of the tree.
-UNIT := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CACHE)/pycache $(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2
+UNIT := $(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2
 
 .PHONY: optimised without-tools help setup demo dist unit test floors lowest test-native asan slow slow-suites coverage console-browser screenshots interop chaos spark spark-kills spark-versions kafka-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart image sbom site man workflows lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark docs clean
 

@@ -32,6 +32,7 @@ pytest_plugins = [
     "tests.order",
     "tests.groups",
     "tests.limits",
+    "tests.compiled",
     "tests.garbage",
     "tests.guard",
 ]
