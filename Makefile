@@ -205,7 +205,7 @@ fuzz: setup  ## 500,000 requests that lie, and as many record sections; INPUTS= 
 	FUZZ_INPUTS=$(or $(INPUTS),500000) $(MAKE) test-native
 	$(BIN)/python -m pytest tests/kafka/records tests/gateway/lane/test_compression.py tests/gateway/lane/test_table_topics.py tests/hostile/test_fuzz.py -k random_inputs --fuzz-inputs=$(or $(INPUTS),500000) $(if $(SEED),--fuzz-seed=$(SEED)) -o timeout=10000
 
-mutants: $(NATIVE) $(CACHE)/tools-mutants/.installed  ## change the code at 200 random places, and count the changes that no unit test notices; SAMPLE= for another number, SEED= to repeat, ONLY= for one file or folder
+mutants: $(NATIVE) $(CACHE)/tools-mutants/.installed  ## change the code at 200 random places, as many in each room, and count the changes that no unit test notices; SAMPLE= for another number, SEED= to repeat, ONLY= for some files or folders
 	$(BIN)/python -m tests.mutants --tool $(CACHE)/tools-mutants/bin/python --sample $(or $(SAMPLE),200) $(if $(SEED),--seed $(SEED)) $(ONLY)
 
 schemas: setup  ## 100,000 pairs of a JSON schema and a text a draft, judged in both ways; PAIRS= for another number, SEED= to repeat
