@@ -7,8 +7,7 @@ CACHE := $(CURDIR)/.cache
 # Everything that is downloaded or built stays in this checkout.
 export PENSTOCK_CACHE := $(CACHE)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Else each of the many processes of the tests compiles all that it imports, and the tests
-# themselves (tests/compiled.py).
+# Else each of the many processes of the tests compiles all that it imports, and the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
 STAMP := $(VENV)/.installed

@@ -32,7 +32,6 @@ pytest_plugins = [
     "tests.order",
     "tests.groups",
     "tests.limits",
-    "tests.compiled",
     "tests.garbage",
     "tests.guard",
 ]
