@@ -75,7 +75,7 @@ def test_a_record_is_judged_again_at_least_once(options, number):
 
 
 def test_an_interceptor_that_cannot_be_loaded_is_an_error_with_its_option(options, file):
-    with pytest.raises(ConfigurationError, match="^--with none.None: .*there is no module none"):
+    with pytest.raises(ConfigurationError, match=r"^--with none.None: .*there is no module none"):
         redrive.run(options("--with", "none.None"))
     plan = load_plan(file)
     assert redrive._repairing(plan, None) is plan

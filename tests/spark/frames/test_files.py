@@ -39,7 +39,7 @@ def test_compressed_lines_are_for_spark(tmp_path):
 
 
 def parquet(file, unit, **options):
-    moment = pa.array([dt.datetime(2026, 1, 1)], pa.timestamp(unit))
+    moment = pa.array([dt.datetime(2026, 1, 1, tzinfo=dt.UTC)], pa.timestamp(unit))
     columns = {
         "key": pa.array([None], pa.binary()), "value": pa.array([b"v"], pa.binary()),
         "topic": ["t"], "partition": pa.array([0], pa.int32()), "offset": [1], "timestamp": moment,
