@@ -163,7 +163,7 @@ def test_without_pyspark_the_error_names_the_package(options, monkeypatch):
     "error", [UnavailableError("no broker"), ConnectionResetError("no broker")]
 )
 @pytest.mark.parametrize("arguments", [(), ("--local",)])
-def test_what_is_unavailable_ends_a_command_with_3(options, error, arguments):
+def test_an_unavailable_cluster_ends_a_command_with_3(options, error, arguments):
     with pytest.raises(CommandError, match=r"^no broker$") as raised, job(options(*arguments)):
         raise error
     assert raised.value.code == ExitCode.CLUSTER_FAILED

@@ -29,7 +29,7 @@ def test_ranges_are_in_tasks_and_empty_ranges_are_shared_among_cores():
     empty = [part(number, 0) for number in range(5)]
     write_raw(runner, [part(7), part(8)], work, empty_ranges=empty)
     ranges = [task.ranges for task in runner.tasks]
-    assert sorted(one for some in ranges for one in some if one.end) == [part(7), part(8)]
+    assert sorted(part for some in ranges for part in some if part.end) == [part(7), part(8)]
     assert ranges[-2:] == [(empty[0], empty[2], empty[4]), (empty[1], empty[3])]
     assert runner.work is work
 
