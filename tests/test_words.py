@@ -6,11 +6,12 @@ benchmarks. `make lint` runs this.
 """
 
 import ast
+import functools
 import re
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -122,11 +123,6 @@ def modules(*folders: str) -> Iterator[Path]:
         yield from sorted((ROOT / folder).rglob("*.py"))
 
 
-def named_one(tree: ast.AST) -> Iterator[int]:
-    """Return the lines in which a variable, a parameter or a field is named `one`."""
-    return (line for name, line in names(tree) if name == "one")
-
-
 def joined(text: str) -> str:
     """Return a text whose lines were wrapped, in one line, with a bar between its parts."""
     return re.sub(r"\s+", " ", re.sub(r"\n +(?=-)|\n\n+", " | ", text))
@@ -184,7 +180,7 @@ def test_messages_are_in_plain_english():
     assert {
         f"{module.relative_to(ROOT)}: {text}": words
         for module in modules(*PLAIN)
-        for text in messages(ast.parse(module.read_text()))
+        for text in parse(module).messages
         if (words := found(text, WORDS if module.is_relative_to(ROOT / "src") else IN_TESTS))
     } == {}
 
@@ -240,6 +236,26 @@ def comments_of_lines(file: Path) -> Iterator[str]:
             yield match[1]
 
 
+class Parsed(NamedTuple):
+    """The texts and names of a module.
+
+    Attributes:
+        names: Each name with the first of its lines.
+    """
+
+    messages: Sequence[str]
+    docstrings: Sequence[str]
+    names: Mapping[str, int]
+
+
+@functools.cache
+def parse(module: Path) -> Parsed:
+    """Parse a module, once for all tests: there are two thousand."""
+    tree = ast.parse(module.read_text())
+    lines = sorted(names(tree), key=lambda name: -name[1])
+    return Parsed(list(messages(tree)), list(docstrings(tree)), dict(lines))
+
+
 @pytest.mark.thorough
 def test_comments_are_in_plain_english():
     assert {
@@ -268,7 +284,7 @@ def test_docstrings_of_the_code_are_in_plain_english():
     assert {
         f"{module.relative_to(ROOT)}: {text[:60]}": wrong
         for module in modules(*PLAIN)
-        for text in docstrings(ast.parse(module.read_text()))
+        for text in parse(module).docstrings
         if (wrong := found(text, IN_TESTS))
     } == {}
 
@@ -311,10 +327,9 @@ NAMED: Final = ("src", "benchmarks", "tests", "examples", "deploy")
 @pytest.mark.thorough
 def test_a_variable_says_what_it_holds():
     found = [
-        f"{path.relative_to(ROOT)}:{line}"
+        f"{path.relative_to(ROOT)}:{parse(path).names['one']}"
         for path in modules(*NAMED)
-        if re.search(r"\bone\b", text := path.read_text())
-        for line in named_one(ast.parse(text))
+        if "one" in parse(path).names
     ]
     assert not found, f"say what `one` is in {', '.join(found)}"
 
@@ -484,7 +499,7 @@ def test_names_of_the_code_are_in_plain_english():
     found = {
         f"{path.relative_to(ROOT)}:{line}: {name}"
         for path in modules(*PLAIN)
-        for name, line in names(ast.parse(path.read_text()))
+        for name, line in parse(path).names.items()
         if name.startswith(NOT_IN_TESTS) or not NOT_IN_NAMES.isdisjoint(name.lower().split("_"))
     }
     assert found == set()
@@ -494,5 +509,6 @@ def test_names_of_the_code_are_in_plain_english():
     "code",
     ["for one in them: pass", "def f(one): pass", "a = b.one", "match a:\n case [one]: pass"],
 )
-def test_a_variable_that_does_not_say_what_it_holds(code):
-    assert list(named_one(ast.parse(code)))
+def test_a_variable_that_does_not_say_what_it_holds(code, tmp_path):
+    (tmp_path / "a.py").write_text(code)
+    assert "one" in parse(tmp_path / "a.py").names
