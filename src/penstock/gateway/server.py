@@ -30,6 +30,7 @@ from penstock.gateway.lane.availability import (
     find_lane,
     find_tls,
     is_lane_required,
+    why_without_tls,
 )
 from penstock.gateway.lane.lane import Lane
 from penstock.gateway.listening.client_listeners import Listening, check_free
@@ -69,11 +70,11 @@ if TYPE_CHECKING:
     from penstock.engine.topic_configs.index import Before
     from penstock.engine.workers.schedule import Schedule
     from penstock.gateway.admin.topic_configs import TopicConfigs
-    from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.listening.addresses import Addresses
     from penstock.gateway.listening.shared_buffer import SharedBufferProtocol
     from penstock.gateway.observing.audit_trail.trail import AuditTrail
     from penstock.gateway.policy_loader import LoadedPolicies
+    from penstock.gateway.produce.policy_set import PolicySet
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
     from penstock.gateway.produce.producer_state.producers import Producers
     from penstock.kafka.cluster.state_writes import StateWrites
@@ -314,9 +315,8 @@ class Gateway:
             clock=self.clock,
         )
         make = partial(ClientConnection, self)
-        listening = Listening(
-            configuration, self._endpoints, limits, make, native, self._upstream.in_python
-        )
+        in_python = why_without_tls() or self._upstream.in_python
+        listening = Listening(configuration, self._endpoints, limits, make, native, in_python)
         try:
             address, self._upstream.addresses = await listening.open(broker_addresses)
         except BaseException:

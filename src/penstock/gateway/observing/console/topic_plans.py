@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.engine.plans.plan import Plan, Setting
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.gateway.admin.topic_configs import TopicConfigs
-    from penstock.gateway.context.policy_set import PolicySet
+    from penstock.gateway.produce.policy_set import PolicySet
     from penstock.kafka.cluster.metadata import ClusterMetadata
 
 TOPICS_MAX: Final = 1000
