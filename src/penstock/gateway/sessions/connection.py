@@ -27,6 +27,7 @@ import structlog
 from penstock.gateway.listening.shared_buffer import SharedBufferProtocol
 from penstock.gateway.listening.tls import peer_principal
 from penstock.gateway.listening.tls_connection import TlsConnection
+from penstock.gateway.observing.metrics.measured_gateway import ConnectionState
 from penstock.gateway.produce.gateway import KnownTopics
 from penstock.gateway.sessions.gateway import RequestGateway
 from penstock.gateway.sessions.memory import FEW_BYTES, READ_BYTES
@@ -97,20 +98,6 @@ TRANSITIONS: Final[dict[ConnectionPhase, frozenset[ConnectionPhase]]] = {
     ConnectionPhase.ENDING: frozenset({ConnectionPhase.ENDING, ConnectionPhase.CLOSED}),
     ConnectionPhase.CLOSED: frozenset({ConnectionPhase.CLOSED}),
 }
-
-
-class ConnectionState(Enum):
-    """The state of a client's connection, in the words of metrics."""
-
-    CONNECTING = "connecting"
-    """The connection to the broker is not open yet."""
-    OPEN = "open"
-    PAUSED = "paused"
-    """The client is not read for now: too much of it is held, or is not taken by the broker."""
-    ENDING = "ending"
-    """Requests in flight get their responses."""
-    CLOSING = "closing"
-    """The written bytes are being flushed."""
 
 
 class NativeThreads(KnownTopics, Protocol):
