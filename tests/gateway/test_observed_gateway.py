@@ -11,7 +11,7 @@ from penstock.gateway.produce.producer_state.producers import Producers
 
 
 class World:
-    """What is observed of a gateway, before it has started."""
+    """The parts of a gateway that are observed, before it has started."""
 
     def __init__(self, file="a file"):
         producers = Producers(now=lambda: 0.0)

@@ -67,10 +67,12 @@ class ObservedGateway:
     def producers(self) -> ProducerFigures:
         """The state of producers whose records were dropped."""
         producers = self._state.rollout.producers
-        kept = producers.kept
-        topics = len(producers.topics.names)
         return ProducerFigures(
-            producers.count, topics, kept.bytes, kept.evicted, producers.translated
+            count=producers.count,
+            topics=len(producers.topics.names),
+            kept_bytes=producers.kept.bytes,
+            evicted=producers.kept.evicted,
+            translated=producers.translated,
         )
 
     @property

@@ -30,7 +30,7 @@ class PolicyState:
 
     Attributes:
         active: The policies in force.
-        cluster: The metadata of the cluster.
+        cluster: Has the names and ids of topics.
         opened_configs: The topic configs that were set through admin tools.
         rollout: The interceptors in force, and the state of producers.
         connections: The open connections of clients.
