@@ -44,10 +44,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.gateway.context.exchange import Buffers, ConnectionContext, Exchange
-    from penstock.gateway.context.policy_set import PolicySet
+    from penstock.gateway.context.exchange import Buffers, Exchange
+    from penstock.gateway.produce.gateway import ProduceConnection
     from penstock.gateway.produce.last_sequences import LastSequences, ProducerIds
     from penstock.gateway.produce.partition import ProducePartition
+    from penstock.gateway.produce.policy_set import PolicySet
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
     from penstock.kafka.wire.requests.produce import ProduceRequest
     from penstock.kafka.wire.requests.produce_response import ProduceResponse
@@ -101,7 +102,7 @@ class ProduceExchange(Held):
     is_judged = True
 
     def __init__(
-        self, request: ProduceRequest, connection: ConnectionContext, received: Exchange
+        self, request: ProduceRequest, connection: ProduceConnection, received: Exchange
     ) -> None:
         super().__init__(received, size_of(request))
         self.expects_response = request.acks != 0
@@ -175,7 +176,7 @@ class ProduceExchange(Held):
 
     # It is judged
 
-    def start(self, connection: ConnectionContext) -> None:  # noqa: ARG002 - known already
+    def start(self) -> None:
         """Start judging the request. From then on `decide` is to be called."""
         if not self._is_prepared:
             finish(self.prepare())

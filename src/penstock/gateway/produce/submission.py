@@ -14,9 +14,9 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
 from penstock.engine.verdict import failed
 from penstock.engine.workers.batch_to_judge import BatchToJudge
-from penstock.gateway.context.policy_set import without_response
 from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.gateway.produce.forwarded_at_once import is_for_gateways, observe, sender_of
+from penstock.gateway.produce.policy_set import without_response
 from penstock.gateway.produce.request import SLICE
 from penstock.kafka.wire.errors import (
     INVALID_TOPIC_EXCEPTION,

@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 from penstock.configuration.topic_keys import TopicDefault
 from penstock.engine.plans.plan import Plan
 from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
+from penstock.gateway.admin.known_topics import KNOWN_MAX, validated_topics
 from penstock.gateway.admin.topic_configs import TopicConfigs
-from penstock.gateway.context.known_topics import KNOWN_MAX, validated_topics
 from tests.engine.chains import CONFIGURATION
 from tests.gateway.listed_topics import ListedTopics
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.verdict import ACCEPTED
 from penstock.gateway.produce.idempotence import Idempotence
-from penstock.kafka.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable
@@ -32,11 +31,8 @@ class PolicySet(NamedTuple):
         cancel: Cancels the waiting jobs of a client; see `Supervisor.cancel`.
         leave: Has all clients that are gone share a turn; see `Supervisor.leave`.
         idempotence: How batches of idempotent producers are treated if records are dropped.
-        judges_partitions: Whether `CreateTopicPolicy` is applied to CreatePartitions.
         inline: Accepts small batches without a worker; None if no policy can do that.
         observed: Judges the batches of observed topics; None if no topic has policies.
-        refused_automatic_creation_code: The error code in Metadata responses for a topic whose
-            automatic creation was refused.
     """
 
     plan: Plan
@@ -47,10 +43,8 @@ class PolicySet(NamedTuple):
     cancel: Callable[[Hashable], None]
     leave: Callable[[Hashable], None]
     idempotence: Idempotence = Idempotence.TRANSLATE
-    judges_partitions: bool = True
     inline: InlineJudge | None = None
     observed: ObservedBatches | None = None
-    refused_automatic_creation_code: int = UNKNOWN_TOPIC_OR_PARTITION
 
 
 def submit_or_drop_again(

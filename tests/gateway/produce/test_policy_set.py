@@ -7,7 +7,7 @@ import pytest
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED
 from penstock.engine.workers.batch_to_judge import BatchToJudge
-from penstock.gateway.context.policy_set import submit_or_accept, submit_or_drop_again
+from penstock.gateway.produce.policy_set import submit_or_accept, submit_or_drop_again
 
 BATCH = BatchToJudge(
     TopicPlan(topic="t", validators=("v",)), 3, uuid.UUID(int=1), 9, b"data", client=5
