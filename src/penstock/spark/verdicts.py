@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql import types as T  # noqa: N812
@@ -13,15 +13,16 @@ from penstock.spark.arguments import check_plan, check_text
 from penstock.spark.frames.frame_columns import check_columns, check_frame
 from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.frames.rows import VERDICT_TYPE
-from penstock.spark.values.parsing import with_parsed_values
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from penstock.jobs.plan import RecordPlan
-    from penstock.spark.values.value_column import ValueColumn
+
+    Batches = Iterator[pa.RecordBatch]
 
 _APPLIED_TYPE: Final = f"struct<verdict: {VERDICT_TYPE}, key: binary, value: binary>"
 _COUNTING_TYPE: Final = f"{VERDICT_TYPE.removesuffix('>')}, paths: string>"
@@ -38,6 +39,18 @@ _VERDICT_TYPE: Final = (
     .add("message", T.StringType())
 )
 _PATHS: Final = T.StructField("paths", T.StringType())
+
+
+class Step(NamedTuple):
+    """What follows the judging of records, in the same process.
+
+    Attributes:
+        field: The column that it adds.
+        run: Takes judged batches, and returns them with the column.
+    """
+
+    field: T.StructField
+    run: Callable[[Batches], Batches]
 
 
 def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
@@ -177,7 +190,7 @@ def by_rows(
     topic: str | None,
     *,
     replacing: bool,
-    column: ValueColumn | None = None,
+    steps: Sequence[Step] = (),
     counting: bool = False,
 ) -> DataFrame:
     """Do what `judge` and `apply` do, with `mapInArrow`, which PySpark has since 3.3.
@@ -186,7 +199,7 @@ def by_rows(
         df: Kafka's columns, and perhaps others.
         topic: The one topic of all records, or None.
         replacing: Whether keys and values become those of the interceptors.
-        column: The column of a table that accepted values are also parsed for, or None.
+        steps: What follows in the same pass.
         counting: Whether verdicts have `paths`, as those of `judge_counting`.
 
     Raises:
@@ -200,10 +213,20 @@ def by_rows(
     rows = evaluation.rows_with_verdicts(
         plan, names, replacing=replacing, topic=topic, counting=counting
     )
-    if column is not None:
-        fields.append(column.parsed)
-        rows = with_parsed_values(rows, column, plan, topic)
-    return bare_frame.mapInArrow(rows, T.StructType(fields))
+    fields += (step.field for step in steps)
+    return bare_frame.mapInArrow(_all_of(rows, steps), T.StructType(fields))
+
+
+def _all_of(
+    rows: Callable[[Batches], Batches], steps: Sequence[Step]
+) -> Callable[[Batches], Batches]:
+    def run(batches: Batches) -> Batches:
+        judged_batches = rows(batches)
+        for step in steps:
+            judged_batches = step.run(judged_batches)
+        return judged_batches
+
+    return run
 
 
 def _evaluated(

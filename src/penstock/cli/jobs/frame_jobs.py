@@ -86,7 +86,8 @@ class FrameJobs:
         self, source: RowSource, plan: RecordPlan, locations: Mapping[str, RecordLocation]
     ) -> Mapping[str, int]:
         """Write accepted records and dead letters."""
-        from penstock.spark.jobs.split import REJECTED, split_into  # noqa: PLC0415
+        from penstock.jobs.tasks.writing_task import REJECTED  # noqa: PLC0415
+        from penstock.spark.jobs.split import split_into  # noqa: PLC0415
 
         sinks = self._reader.sinks(locations, letters=(REJECTED,))
         sinks.check_new(source.ranges)
@@ -97,9 +98,10 @@ class FrameJobs:
         self, source: RowSource, plan: RecordPlan, target: RecordLocation
     ) -> Mapping[str, int]:
         """Write records as interceptors leave them."""
-        from penstock.spark.jobs.redact import REWRITTEN, redact  # noqa: PLC0415
+        from penstock.jobs.tasks.writing_task import ACCEPTED  # noqa: PLC0415
+        from penstock.spark.jobs.redact import redact  # noqa: PLC0415
 
-        sinks = self._reader.sinks({REWRITTEN: target})
+        sinks = self._running.sinks({ACCEPTED: target})
         sinks.check_new()
         with self._reading("rewriting", source, sinks) as (frame, proof):
             return redact(frame, plan, sinks, topic=only(source.topics), proof=proof)

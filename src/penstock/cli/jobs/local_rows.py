@@ -50,7 +50,7 @@ class LocalRows:
     ) -> Mapping[str, int]:
         """Write accepted records and dead letters."""
         from penstock.jobs.evaluation import evaluator_of  # noqa: PLC0415
-        from penstock.jobs.rows.row_jobs import split_rows  # noqa: PLC0415
+        from penstock.jobs.rows.row_jobs import counted, split_rows  # noqa: PLC0415
         from penstock.jobs.tasks.writing_task import REJECTED  # noqa: PLC0415
 
         sinks, counts = self._sinks(locations, letters=(REJECTED,)), Counter[str]()
@@ -59,15 +59,15 @@ class LocalRows:
             return counts[Outcome.DROPPED.value]
 
         with sinks, self._reading("splitting", source, plan, left_out) as (rows, proof):
-            sinks.write(split_rows(rows, evaluator_of(plan), counts), proof)
-        return by_outcome(counts)
+            sinks.write(counted(split_rows(rows, evaluator_of(plan)), counts), proof)
+        return {outcome: counts[outcome] for outcome in OUTCOMES}
 
     def redact(
         self, source: RowSource, plan: RecordPlan, target: RecordLocation
     ) -> Mapping[str, int]:
         """Write records as interceptors leave them."""
         from penstock.jobs.evaluation import evaluator_of  # noqa: PLC0415
-        from penstock.jobs.rows.row_jobs import redact_rows  # noqa: PLC0415
+        from penstock.jobs.rows.row_jobs import counted, redact_rows  # noqa: PLC0415
         from penstock.jobs.tasks.writing_task import ACCEPTED  # noqa: PLC0415
 
         sinks, counts = self._sinks({ACCEPTED: target}), Counter[str]()
@@ -76,8 +76,8 @@ class LocalRows:
             return counts.total() - counts[Outcome.ACCEPTED.value]
 
         with sinks, self._reading("rewriting", source, plan, left_out) as (rows, proof):
-            sinks.write(redact_rows(rows, evaluator_of(plan), counts), proof)
-        return by_outcome(counts)
+            sinks.write(counted(redact_rows(rows, evaluator_of(plan)), counts), proof)
+        return {outcome: counts[outcome] for outcome in OUTCOMES}
 
     def find_letters(self, letters: Letters, plan: RecordPlan) -> FoundLetters:
         """Return whose letters are there."""
@@ -99,7 +99,7 @@ class LocalRows:
         """Judge dead letters again, and write them."""
         from penstock.jobs.evaluation import evaluator_of  # noqa: PLC0415
         from penstock.jobs.rows.letter_folder import LetterFolder  # noqa: PLC0415
-        from penstock.jobs.rows.row_jobs import redrive_rows  # noqa: PLC0415
+        from penstock.jobs.rows.row_jobs import counted, redrive_rows  # noqa: PLC0415
 
         source, folder = letters.source, None
         if source.folder is not None:
@@ -124,16 +124,16 @@ class LocalRows:
                 rows = redrive_rows(
                     records,
                     evaluator_of(plan),
-                    counts,
                     target=letters.target,
                     topics=letters.topics,
                     others_to=None if folder is None else AGAIN,
                     attempts=letters.attempts,
                 )
+                outgoing_rows = counted(rows, counts)
                 if letters.dry_run:
-                    deque(rows, maxlen=0)
+                    deque(outgoing_rows, maxlen=0)
                 else:
-                    sinks.write(rows, proof)
+                    sinks.write(outgoing_rows, proof)
         return {sink: counts[sink] for sink in (RETURNED, AGAIN, PARKED, DROPPED)}
 
     def _sinks(

@@ -6,7 +6,6 @@ Values only: what plans a job imports no library that reads records.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -18,6 +17,7 @@ from penstock.engine.modes.dead_letters import (
     is_of_share_group,
     read_origin,
 )
+from penstock.jobs.report.bounded_counter import BoundedCounter
 from penstock.kafka.cluster.topic_names import means
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.policy import Header
 
 TOPICS_MAX: Final = 10_000
-"""How many topics are counted: anybody who writes letters chooses their names."""
+"""So many of the most frequent are counted: anybody who writes letters chooses their names."""
 _SHOWN: Final = 10
 MORE: Final = "more topics"
 """Counts the letters of other topics beyond these."""
@@ -77,7 +77,7 @@ class FoundLetters(NamedTuple):
         """Return the sum of two."""
         return self._replace(
             returning=self.returning + other.returning,
-            others=Counter(self.others) + Counter(other.others),
+            others=_most(_counter(self.others, other.others)),
             strangers=self.strangers + other.strangers,
             stranger=min(filter(None, (self.stranger, other.stranger)), default=""),
             without_record=self.without_record + other.without_record,
@@ -141,7 +141,7 @@ class LetterCounter:
         self._topics = topics
         self._returns = self._strangers = self._without_record = 0
         self._stranger = ""
-        self._others: Counter[str] = Counter()
+        self._others = _counter()
 
     def add(self, headers: Sequence[Header], place: str, *, is_empty: bool) -> None:
         """Count a record.
@@ -159,12 +159,33 @@ class LetterCounter:
             self._returns += 1
             self._without_record += is_empty and is_of_share_group(headers)
             return
-        has_own_count = topic in self._others or len(self._others) < TOPICS_MAX
-        self._others[topic if has_own_count else MORE] += 1
+        self._others.add(topic)
 
     @property
     def found(self) -> FoundLetters:
         """The counts."""
         return FoundLetters(
-            self._returns, self._others, self._strangers, self._stranger, self._without_record
+            self._returning,
+            _most(self._others),
+            self._strangers,
+            self._stranger,
+            self._without_record,
         )
+
+
+def _counter(*counts: Mapping[str, int]) -> BoundedCounter[str]:
+    """Return a counter of topics, with the sum of counts."""
+    counter = BoundedCounter[str](TOPICS_MAX)
+    for topic_counts in counts:
+        for topic, count in topic_counts.items():
+            if topic == MORE:
+                counter.left_out += count
+            else:
+                counter.add(topic, count)
+    return counter
+
+
+def _most(counter: BoundedCounter[str]) -> Mapping[str, int]:
+    """Return the counts of the most frequent topics, and of all others together."""
+    topics, rest = counter.most_common(TOPICS_MAX)
+    return dict(topics) | ({MORE: rest} if rest else {})

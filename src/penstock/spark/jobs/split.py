@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+from pyspark.sql import types as T  # noqa: N812
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
 from penstock.jobs.report.counts import OUTCOMES
-from penstock.spark.frames.kafka_columns import COLUMNS, with_all_columns
+from penstock.jobs.tasks.writing_task import ACCEPTED, REJECTED
+from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.jobs.counting import check_version, count_verdicts, counted
-from penstock.spark.jobs.dead_letters import TIME, still_dead_letter, with_far_time, with_times
+from penstock.spark.jobs.outgoing_records import ORIGINALS, outgoing, outgoing_records
 from penstock.spark.sink.judged_batches import JudgedBatches, MicroBatch
 from penstock.spark.sink.stream_queries import query_id
 from penstock.spark.sink.topic_rows import SINK
-from penstock.spark.values.parsing import parsed_again
-from penstock.spark.verdicts import apply, by_rows, check_arguments, needed_columns
+from penstock.spark.values.parsing import parsing
+from penstock.spark.values.value_column import PARSED
+from penstock.spark.verdicts import check_arguments, needed_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,8 +35,6 @@ if TYPE_CHECKING:
     from penstock.spark.sink.sinks import Sinks
     from penstock.spark.values.value_column import ValueColumn
 
-ACCEPTED, REJECTED = "accepted", "rejected"
-_ORIGINALS: Final = ("original_key", "original_value")
 _STOPPED: Final = (
     "py4j.protocol.Py4JJavaError: An error occurred while calling a query that was stopped: "
     "java.lang.InterruptedException"
@@ -94,7 +95,7 @@ def split(
     if topic is not None:
         df = df.withColumn("topic", F.lit(topic))
     try:
-        judged_rows = _judged(df, plan, topic).localCheckpoint()
+        judged_rows = outgoing_records(df, plan, topic).localCheckpoint()
     except PySparkNotImplementedError:
         raise ConfigurationError(
             "split of a frame with Spark Connect needs PySpark 4.0 or newer, because older clients "
@@ -103,10 +104,9 @@ def split(
         ) from None
     if observation is not None:
         count_verdicts(judged_rows, observation)
-    with_sink = _with_sink(judged_rows)
 
     def written_to(sink: str) -> DataFrame:
-        return with_sink.where(F.col(SINK) == sink).drop(SINK)
+        return judged_rows.where(F.col(SINK) == sink).select(*COLUMNS)
 
     return written_to(ACCEPTED), written_to(REJECTED)
 
@@ -133,7 +133,7 @@ def split_into(
     Returns:
         How many records had each outcome.
     """
-    judged_rows = _judged(df, plan, topic, sinks.value_column)
+    judged_rows = outgoing_records(df, plan, topic, sinks.value_column)
     if sinks.has_tables:
         judged_rows = judged_rows.localCheckpoint()
         if proof is not None:
@@ -142,7 +142,7 @@ def split_into(
     frame, counts = counted(judged_rows, F.col("verdict.outcome"), OUTCOMES)
     if proof is not None:
         proof = proof._replace(left_out=lambda: int(counts.get[Outcome.DROPPED.value]))
-    sinks.write(_with_sink(frame), proof=proof)
+    sinks.write(_written(frame), proof=proof)
     return counts.get
 
 
@@ -187,15 +187,15 @@ def split_stream(
 
     def write_batch(frame: DataFrame, number: int) -> None:
         began, column = time.monotonic(), sinks.read_value_column()
-        judged_rows = _judged(frame, plan, topic, column)
+        judged_rows = outgoing_records(frame, plan, topic, column)
         query = query_id(judged_rows.sparkSession)
         if sinks.has_tables:
             batch = judged_batches.kept(judged_rows, query, number)
-            batch = batch._replace(frame=parsed_again(batch.frame, column, plan, topic))
+            batch = batch._replace(frame=_parsed_again(batch.frame, column, plan, topic))
             outcome_counts = _write(batch.frame, sinks, batch)
         else:
             judged_rows, counts = counted(judged_rows, F.col("verdict.outcome"), OUTCOMES)
-            sinks.write(_with_sink(judged_rows), MicroBatch(query, number))
+            sinks.write(_written(judged_rows), MicroBatch(query, number))
             outcome_counts = counts.get
         on_batch(number, outcome_counts, time.monotonic() - began)
 
@@ -210,38 +210,35 @@ def _write(judged_rows: DataFrame, sinks: Sinks, batch: JudgedBatch | None) -> M
 
     A job counts by itself, because none of the others runs if tables have the micro-batch.
     """
-    sinks.write(_with_sink(judged_rows), batch)
+    sinks.write(_written(judged_rows), batch)
     counts = {row[0]: row[1] for row in judged_rows.groupBy("verdict.outcome").count().collect()}
     return {outcome: counts.get(outcome, 0) for outcome in OUTCOMES}
 
 
-def _judged(
-    df: DataFrame, plan: RecordPlan, topic: str | None, column: ValueColumn | None = None
+def _parsed_again(
+    judged_rows: DataFrame, column: ValueColumn | None, plan: RecordPlan, topic: str | None
 ) -> DataFrame:
-    df = with_all_columns(df)
-    if plan.has_interceptors:
-        originals = zip(_ORIGINALS, ("key", "value"), strict=True)
-        df = df.withColumns({original: F.col(name) for original, name in originals})
-    if column is not None:
-        return by_rows(df, plan, topic, replacing=plan.has_interceptors, column=column)
-    return apply(df, plan, topic=topic)
+    """Return stored records with values for the type that the column has now.
+
+    The table can have been altered since they were judged, and takes no values of its former type.
+
+    Args:
+        judged_rows: Of `outgoing_records`. Those of the column's type are returned as they are.
+        column: The column; None if the table has the bytes.
+        topic: The one topic of all records, or None.
+
+    Returns:
+        The same records. An accepted record whose value does not fit the new type is refused.
+    """
+    if column is None or column.parsed in judged_rows.schema.fields:
+        return judged_rows
+    bare = judged_rows.drop(PARSED)
+    parse = parsing(column, plan, topic).run
+    schema = T.StructType([*bare.schema.fields, column.parsed])
+    # Several jobs read it, and a registry is not always there.
+    return bare.mapInArrow(lambda batches: outgoing(parse(batches)), schema).localCheckpoint()
 
 
-def _with_sink(judged_rows: DataFrame) -> DataFrame:
-    """Add the sink of each record, and the columns that are written to it."""
-    judged_rows = with_times(judged_rows)
-    verdict = F.col("verdict")
-    accepted = verdict["outcome"] == Outcome.ACCEPTED.value
-    headers = F.when(accepted, F.col("headers")).otherwise(still_dead_letter(verdict))
-    columns = {
-        SINK: F.when(accepted, F.lit(ACCEPTED)).otherwise(F.lit(REJECTED)),
-        "headers": with_far_time(headers, F.col(TIME)),
-    }
-    for original, name in zip(_ORIGINALS, ("key", "value"), strict=True):
-        if original in judged_rows.columns:
-            columns[name] = F.when(accepted, F.col(name)).otherwise(F.col(original))
-    return (
-        judged_rows.where(verdict["outcome"] != Outcome.DROPPED.value)
-        .withColumns(columns)
-        .drop("verdict", TIME, *_ORIGINALS)
-    )
+def _written(judged_rows: DataFrame) -> DataFrame:
+    """Return the records that have a sink."""
+    return judged_rows.where(F.col(SINK).isNotNull()).drop("verdict", *ORIGINALS.values())

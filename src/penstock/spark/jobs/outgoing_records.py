@@ -1,0 +1,127 @@
+"""Gives each judged record its sink, and those that are refused the headers of dead letters.
+
+Accepted records stay as Spark passed them, in columns: only those that are refused become objects
+of Python.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+from pyspark.sql import types as T  # noqa: N812
+
+from penstock.engine.verdict import REJECTED, Outcome, PolicyVerdict
+from penstock.jobs.rows.arrow import headers_array, rows_of
+from penstock.jobs.rows.far_times import in_row
+from penstock.jobs.rows.letters import DeadLetters
+from penstock.jobs.tasks.writing_task import ACCEPTED
+from penstock.jobs.tasks.writing_task import REJECTED as LETTERS
+from penstock.spark.frames.kafka_columns import with_all_columns
+from penstock.spark.sink.topic_rows import SINK
+from penstock.spark.values.parsing import parsing
+from penstock.spark.verdicts import Step, by_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from penstock.jobs.plan import RecordPlan
+    from penstock.spark.values.value_column import ValueColumn
+
+ORIGINALS: Final = {"key": "original_key", "value": "original_value"}
+"""The columns with keys and values as they were, where interceptors may change them."""
+_REJECTED: Final = pa.array([outcome.value for outcome in REJECTED])
+_NO_SINK: Final = pa.scalar(None, pa.string())
+
+
+def outgoing_records(
+    df: DataFrame, plan: RecordPlan, topic: str | None, column: ValueColumn | None = None
+) -> DataFrame:
+    """Return Kafka's columns of judged records, with `verdict` and `SINK`, in one pass.
+
+    Args:
+        df: Kafka's columns.
+        topic: The one topic of all records, or None.
+        column: The column of a table that accepted values are also parsed for, or None.
+
+    Returns:
+        Records as they are written. With interceptors, `ORIGINALS` are there, too.
+    """
+    df = with_all_columns(df)
+    if plan.has_interceptors:
+        df = df.withColumns({original: F.col(name) for name, original in ORIGINALS.items()})
+    steps = [] if column is None else [parsing(column, plan, topic)]
+    steps.append(Step(T.StructField(SINK, T.StringType()), outgoing))
+    return by_rows(df, plan, topic, replacing=plan.has_interceptors, steps=steps)
+
+
+def outgoing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return judged records with their sinks: `ACCEPTED`, `REJECTED`, or null if left out.
+
+    Records that have the sink of dead letters already stay as they are.
+
+    Args:
+        batches: Kafka's columns, `verdict`, and `ORIGINALS` if there are interceptors.
+    """
+    letters = DeadLetters()
+    for batch in batches:
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        columns |= _with_sinks(columns, letters)
+        yield pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+def _with_sinks(columns: Mapping[str, pa.Array], letters: DeadLetters) -> dict[str, pa.Array]:
+    """Return the columns that change."""
+    outcomes = pc.struct_field(columns["verdict"], "outcome")
+    is_letter = pc.is_in(outcomes, _REJECTED)
+    sinks = pc.if_else(is_letter, LETTERS, _NO_SINK)
+    new_columns = {SINK: pc.if_else(pc.equal(outcomes, Outcome.ACCEPTED.value), ACCEPTED, sinks)}
+    if SINK in columns:
+        is_letter = pc.and_(is_letter, pc.equal(columns[SINK], ACCEPTED))
+    positions = pc.indices_nonzero(is_letter)
+    if len(positions):
+        new_columns |= _letters(columns, positions, letters)
+    return new_columns
+
+
+def _letters(
+    columns: Mapping[str, pa.Array], positions: pa.Array, letters: DeadLetters
+) -> dict[str, pa.Array]:
+    """Return keys, values and headers, in which those of refused records are replaced."""
+    record_columns = {name: column.take(positions) for name, column in columns.items()}
+    for name, original in ORIGINALS.items():
+        if original in record_columns:
+            record_columns[name] = record_columns[original]
+    verdicts = map(_verdict, record_columns["verdict"].to_pylist())
+    new_letters = [
+        letters.first(row, verdict)
+        for row, verdict in zip(rows_of(record_columns), verdicts, strict=True)
+    ]
+    headers = headers_array(
+        [in_row(letter).headers for letter in new_letters], columns["headers"].type
+    )
+    new_columns = {"key": record_columns["key"], "value": record_columns["value"]}
+    new_columns["headers"] = headers
+    return {
+        name: _replaced(columns[name], positions, entries) for name, entries in new_columns.items()
+    }
+
+
+def _replaced(column: pa.Array, positions: pa.Array, entries: pa.Array) -> pa.Array:
+    order = np.arange(len(column))
+    order[positions.to_numpy()] = np.arange(len(column), len(column) + len(entries))
+    return pa.concat_arrays([column, entries]).take(pa.array(order))
+
+
+def _verdict(verdict: dict[str, Any]) -> PolicyVerdict:
+    return PolicyVerdict(
+        outcome=Outcome(verdict["outcome"]),
+        policy=verdict["policy"],
+        code=verdict["code"],
+        message=verdict["message"],
+    )
