@@ -7,7 +7,7 @@ import pytest
 from penstock.gateway import observed_gateway
 from penstock.gateway.observed_gateway import ObservedGateway
 from penstock.gateway.observing.metrics.measured_gateway import ProducerFigures
-from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.all_producers import Producers
 
 
 class World:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from penstock.gateway.observing.metrics.counts import GatewayCounts
     from penstock.gateway.policy_state import PolicyState
     from penstock.gateway.produce.policy_set import PolicySet
+    from penstock.gateway.produce.producer_state.all_producers import Producers
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
-    from penstock.gateway.produce.producer_state.producers import Producers
     from penstock.gateway.refusal_reports import RefusalReports
     from penstock.gateway.sessions.memory import Budget
     from penstock.gateway.tasks import Tasks

@@ -57,7 +57,7 @@ def test_a_header_that_is_null_is_refused():
         list(rows_of(columns))
 
 
-def test_headers_have_the_type_that_is_asked_for():
+def test_headers_have_the_type_of_their_column():
     kind = pa.list_(pa.field("item", pa.struct([("key", pa.string()), ("value", pa.binary())])))
     some = headers_array([(), (Header("a", None),)], kind)
     assert some.type == kind

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from penstock.jobs.batches.counts import TaskCounts
+from penstock.jobs.report.counts import RecordCounts
 from penstock.jobs.tasks.writing import count_raw, write_raw
 from penstock.jobs.tasks.writing_task import CountingTask, WritingResult
 from penstock.kafka.cluster.ranges import OffsetRange
@@ -41,17 +41,17 @@ def test_a_core_without_an_empty_range_has_no_task_of_its_own():
 
 
 def test_without_tasks_nothing_is_counted():
-    assert write_raw(Runner(2), (), SimpleNamespace()) == WritingResult(TaskCounts(), 0)
-    assert count_raw(Runner(2), (), SimpleNamespace()) == TaskCounts()
+    assert write_raw(Runner(2), (), SimpleNamespace()) == WritingResult(RecordCounts(), 0)
+    assert count_raw(Runner(2), (), SimpleNamespace()) == RecordCounts()
 
 
 def test_counts_are_those_of_the_runner():
-    result = WritingResult(TaskCounts(), 5)
+    result = WritingResult(RecordCounts(), 5)
     assert write_raw(Runner(1, result.encode()), [part(1)], SimpleNamespace()).before == 5
 
 
 def test_counting_writes_nothing():
-    runner, work, counter = Runner(1, WritingResult(TaskCounts(), 0).encode()), object(), object()
-    assert count_raw(runner, [part(1)], work, counter=counter) == TaskCounts()
+    runner, work, counter = Runner(1, WritingResult(RecordCounts(), 0).encode()), object(), object()
+    assert count_raw(runner, [part(1)], work, counter=counter) == RecordCounts()
     assert isinstance(runner.work, CountingTask)
     assert runner.counter is counter

@@ -121,7 +121,7 @@ def test_a_batch_that_is_part_of_another():
     ]
 
 
-def test_what_was_split_before_is_only_refused_where_its_verdict_has_changed():
+def test_a_record_is_refused_later_if_its_verdict_has_changed():
     rows = [RecordRow("t", 0, i, 5, 0, b"k", value, ()) for i, value in
             enumerate([b"good", b"bad", b"drop", b"good"])]  # fmt: skip
     [first] = outgoing(iter([judged(rows, replacing=True)]))

@@ -101,7 +101,7 @@ class FrameJobs:
         from penstock.jobs.tasks.writing_task import ACCEPTED  # noqa: PLC0415
         from penstock.spark.jobs.redact import redact  # noqa: PLC0415
 
-        sinks = self._running.sinks({ACCEPTED: target})
+        sinks = self._reader.sinks({ACCEPTED: target})
         sinks.check_new()
         with self._reading("rewriting", source, sinks) as (frame, proof):
             return redact(frame, plan, sinks, topic=only(source.topics), proof=proof)

@@ -80,8 +80,8 @@ def _prepared(
     publish: Callable[[], None],
 ) -> _PreparedStream:
     from penstock.cli.jobs.query_watch import QueryWatch  # noqa: PLC0415
-    from penstock.kafka.cluster.ranges import Partition  # noqa: PLC0415
     from penstock.jobs.tasks.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
+    from penstock.kafka.cluster.ranges import Partition  # noqa: PLC0415
     from penstock.spark.jobs.split import split_stream  # noqa: PLC0415
     from penstock.spark.sink.stream_checkpoints import is_interrupted  # noqa: PLC0415
     from penstock.spark.source.range_frames import read_stream  # noqa: PLC0415

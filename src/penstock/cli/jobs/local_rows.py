@@ -60,7 +60,7 @@ class LocalRows:
 
         with sinks, self._reading("splitting", source, plan, left_out) as (rows, proof):
             sinks.write(counted(split_rows(rows, evaluator_of(plan)), counts), proof)
-        return {outcome: counts[outcome] for outcome in OUTCOMES}
+        return by_outcome(counts)
 
     def redact(
         self, source: RowSource, plan: RecordPlan, target: RecordLocation
@@ -77,7 +77,7 @@ class LocalRows:
 
         with sinks, self._reading("rewriting", source, plan, left_out) as (rows, proof):
             sinks.write(counted(redact_rows(rows, evaluator_of(plan)), counts), proof)
-        return {outcome: counts[outcome] for outcome in OUTCOMES}
+        return by_outcome(counts)
 
     def find_letters(self, letters: Letters, plan: RecordPlan) -> FoundLetters:
         """Return whose letters are there."""

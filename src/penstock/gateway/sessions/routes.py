@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from penstock.gateway.admin.topic_configs import TopicConfigs
     from penstock.gateway.context.exchange import Buffers, Exchange, Streamed, Transform
     from penstock.gateway.produce.policy_set import PolicySet
+    from penstock.gateway.produce.producer_state.all_producers import Producers
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
-    from penstock.gateway.produce.producer_state.producers import Producers
     from penstock.gateway.sessions.gateway import RequestConnection
     from penstock.gateway.sessions.handler_exchange import Handler
     from penstock.kafka.wire.requests.share_fetch import Rewriter

@@ -165,7 +165,7 @@ class LetterCounter:
     def found(self) -> FoundLetters:
         """The counts."""
         return FoundLetters(
-            self._returning,
+            self._returns,
             _most(self._others),
             self._strangers,
             self._stranger,

@@ -23,6 +23,7 @@ from penstock.jobs.tasks.writing_task import REJECTED as LETTERS
 from penstock.spark.frames.kafka_columns import with_all_columns
 from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.values.parsing import parsing
+from penstock.spark.values.value_column import PARSED
 from penstock.spark.verdicts import Step, by_rows
 
 if TYPE_CHECKING:
@@ -58,6 +59,35 @@ def outgoing_records(
     steps = [] if column is None else [parsing(column, plan, topic)]
     steps.append(Step(T.StructField(SINK, T.StringType()), outgoing))
     return by_rows(df, plan, topic, replacing=plan.has_interceptors, steps=steps)
+
+
+def parsed_again(
+    judged_rows: DataFrame, column: ValueColumn | None, plan: RecordPlan, topic: str | None
+) -> DataFrame:
+    """Return stored records with values for the type that the column has now.
+
+    The table can have been altered since they were judged, and takes no values of its former type.
+
+    Args:
+        judged_rows: Of `outgoing_records`. Those of the column's type are returned as they are.
+        column: The column; None if the table has the bytes.
+        topic: The one topic of all records, or None.
+
+    Returns:
+        The same records. An accepted record whose value does not fit the new type is refused.
+    """
+    if column is None or column.parsed in judged_rows.schema.fields:
+        return judged_rows
+    bare = judged_rows.drop(PARSED)
+    parse = parsing(column, plan, topic).run
+    schema = T.StructType([*bare.schema.fields, column.parsed])
+    # Several jobs read it, and a registry is not always there.
+    return bare.mapInArrow(lambda batches: outgoing(parse(batches)), schema).localCheckpoint()
+
+
+def written(judged_rows: DataFrame) -> DataFrame:
+    """Return the records that have a sink."""
+    return judged_rows.where(F.col(SINK).isNotNull()).drop("verdict", *ORIGINALS.values())
 
 
 def outgoing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

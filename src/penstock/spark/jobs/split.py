@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
-from pyspark.sql import types as T  # noqa: N812
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
@@ -15,12 +14,10 @@ from penstock.jobs.report.counts import OUTCOMES
 from penstock.jobs.tasks.writing_task import ACCEPTED, REJECTED
 from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.jobs.counting import check_version, count_verdicts, counted
-from penstock.spark.jobs.outgoing_records import ORIGINALS, outgoing, outgoing_records
+from penstock.spark.jobs.outgoing_records import outgoing_records, parsed_again, written
 from penstock.spark.sink.judged_batches import JudgedBatches, MicroBatch
 from penstock.spark.sink.stream_queries import query_id
 from penstock.spark.sink.topic_rows import SINK
-from penstock.spark.values.parsing import parsing
-from penstock.spark.values.value_column import PARSED
 from penstock.spark.verdicts import check_arguments, needed_columns
 
 if TYPE_CHECKING:
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
     from penstock.jobs.rows.count_proof import CountProof
     from penstock.spark.sink.judged_batches import JudgedBatch
     from penstock.spark.sink.sinks import Sinks
-    from penstock.spark.values.value_column import ValueColumn
 
 _STOPPED: Final = (
     "py4j.protocol.Py4JJavaError: An error occurred while calling a query that was stopped: "
@@ -142,7 +138,7 @@ def split_into(
     frame, counts = counted(judged_rows, F.col("verdict.outcome"), OUTCOMES)
     if proof is not None:
         proof = proof._replace(left_out=lambda: int(counts.get[Outcome.DROPPED.value]))
-    sinks.write(_written(frame), proof=proof)
+    sinks.write(written(frame), proof=proof)
     return counts.get
 
 
@@ -191,11 +187,11 @@ def split_stream(
         query = query_id(judged_rows.sparkSession)
         if sinks.has_tables:
             batch = judged_batches.kept(judged_rows, query, number)
-            batch = batch._replace(frame=_parsed_again(batch.frame, column, plan, topic))
+            batch = batch._replace(frame=parsed_again(batch.frame, column, plan, topic))
             outcome_counts = _write(batch.frame, sinks, batch)
         else:
             judged_rows, counts = counted(judged_rows, F.col("verdict.outcome"), OUTCOMES)
-            sinks.write(_written(judged_rows), MicroBatch(query, number))
+            sinks.write(written(judged_rows), MicroBatch(query, number))
             outcome_counts = counts.get
         on_batch(number, outcome_counts, time.monotonic() - began)
 
@@ -210,35 +206,6 @@ def _write(judged_rows: DataFrame, sinks: Sinks, batch: JudgedBatch | None) -> M
 
     A job counts by itself, because none of the others runs if tables have the micro-batch.
     """
-    sinks.write(_written(judged_rows), batch)
+    sinks.write(written(judged_rows), batch)
     counts = {row[0]: row[1] for row in judged_rows.groupBy("verdict.outcome").count().collect()}
     return {outcome: counts.get(outcome, 0) for outcome in OUTCOMES}
-
-
-def _parsed_again(
-    judged_rows: DataFrame, column: ValueColumn | None, plan: RecordPlan, topic: str | None
-) -> DataFrame:
-    """Return stored records with values for the type that the column has now.
-
-    The table can have been altered since they were judged, and takes no values of its former type.
-
-    Args:
-        judged_rows: Of `outgoing_records`. Those of the column's type are returned as they are.
-        column: The column; None if the table has the bytes.
-        topic: The one topic of all records, or None.
-
-    Returns:
-        The same records. An accepted record whose value does not fit the new type is refused.
-    """
-    if column is None or column.parsed in judged_rows.schema.fields:
-        return judged_rows
-    bare = judged_rows.drop(PARSED)
-    parse = parsing(column, plan, topic).run
-    schema = T.StructType([*bare.schema.fields, column.parsed])
-    # Several jobs read it, and a registry is not always there.
-    return bare.mapInArrow(lambda batches: outgoing(parse(batches)), schema).localCheckpoint()
-
-
-def _written(judged_rows: DataFrame) -> DataFrame:
-    """Return the records that have a sink."""
-    return judged_rows.where(F.col(SINK).isNotNull()).drop("verdict", *ORIGINALS.values())
