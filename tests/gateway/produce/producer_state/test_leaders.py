@@ -75,6 +75,23 @@ def test_the_time_begins_again_with_the_next_leader():
     assert not leaders.are_final("t", 0, Leader(6, has_committed=False))
 
 
+def test_a_late_response_of_a_former_leader_does_not_begin_the_time_again():
+    clock = Clock()
+    leaders = Leaders(clock)
+    leaders.are_final("t", 0, NEW)
+    clock.now += SETTLED_AFTER_S
+    leaders.see("t", 0, NEW.epoch - 1)
+    assert leaders.are_final("t", 0, NEW)
+
+
+def test_the_time_begins_again_with_a_topic_that_is_created_again():
+    clock = Clock()
+    leaders = Leaders(clock)
+    leaders.are_final("t", 0, NEW)
+    clock.now += SETTLED_AFTER_S
+    assert not leaders.are_final("t", 0, Leader(NEW.epoch - 1, has_committed=False))
+
+
 class TestBeforeABatchLosesRecords:
     """Another gateway may have sent it as a whole, before interceptors changed."""
 
