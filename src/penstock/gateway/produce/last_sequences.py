@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from penstock.kafka.wire.errors import REQUEST_TIMED_OUT
+from penstock.kafka.wire.errors import (
+    NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from penstock.kafka.wire.requests import leaders, producers
+from penstock.kafka.wire.requests.produce import PartitionResponse
 from penstock.kafka.wire.requests.producers import LastSequence
 
 if TYPE_CHECKING:
@@ -21,6 +26,24 @@ if TYPE_CHECKING:
     """By topic and partition; empty if the broker is too old."""
     Leaders = Mapping[tuple[str, int], Leader]
     """By topic and partition."""
+
+_PRODUCE_ERRORS: Final = frozenset({UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER})
+"""The retriable errors of the requests made here that brokers return to Produce, too."""
+_NOT_READ: Final = "The last sequence number of this producer cannot be read now"
+
+
+def not_read(code: int) -> PartitionResponse:
+    """Return the response to a batch whose producer's last sequence number is not known.
+
+    A batch fails for good in librdkafka after an error that no broker returns to Produce, such as
+    OFFSET_NOT_AVAILABLE of a leader that was elected just now (`rd_kafka_handle_Produce_error`).
+
+    Args:
+        code: The retriable error code of the request for it.
+    """
+    if code in _PRODUCE_ERRORS:
+        return PartitionResponse(code)
+    return PartitionResponse(REQUEST_TIMED_OUT, _NOT_READ)
 
 
 def fetch_last_sequences(

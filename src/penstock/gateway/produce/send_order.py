@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.gateway.produce.last_sequences import not_read
 from penstock.gateway.produce.postponed_batches import TEXT
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.request import SLICE
@@ -87,7 +88,7 @@ class SendOrder:
             last = last_sequences.get((key.topic, key.partition))
             self._postponed.on_last_sequence(key, last)
             if last is not None and last.code in RETRIABLE:
-                self._request.answer(partition, PartitionResponse(last.code))
+                self._request.answer(partition, not_read(last.code))
 
     def postpone(self) -> Slices[bool]:
         """Respond with a retriable error to batches behind a batch that has to be retried.

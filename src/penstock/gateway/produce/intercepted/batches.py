@@ -19,6 +19,7 @@ from penstock.gateway.produce.intercepted.batch_decisions import BatchDecisions
 from penstock.gateway.produce.intercepted.error_responses import MAY_BE_ELSEWHERE, error_response
 from penstock.gateway.produce.intercepted.received_batches import ReceivedBatches
 from penstock.gateway.produce.intercepted.sent_batches import SentBatches
+from penstock.gateway.produce.last_sequences import not_read
 from penstock.gateway.produce.partition import Judging
 from penstock.gateway.produce.request import SLICE
 from penstock.kafka.error_codes import INVALID_RECORD
@@ -190,7 +191,7 @@ class InterceptedBatches:
                 key, arrival, epoch, numbers, partition.dropped
             )
         elif last.code:
-            self._request.answer(partition, PartitionResponse(last.code))
+            self._request.answer(partition, not_read(last.code))
         else:
             sequence = last.sequence if last.epoch == epoch else -1
             is_known = self._producers.queries.on_last_sequence(
