@@ -1,6 +1,6 @@
 """A task in a separate process, to be killed: `python -m tests.jobs.batches.working JSON`.
 
-It prints "begins", and finally its ending and its counts.
+It prints "begins", "chunk" after each chunk, and finally its ending and its counts.
 """
 
 import json
@@ -64,7 +64,7 @@ def main(text):
     given = json.loads(text)
     with Connection({"bootstrap.servers": given["servers"]}, FILE) as connection:
         print("begins", flush=True)
-        result = work(connection, given, lambda progress: None)
+        result = work(connection, given, lambda progress: print("chunk", flush=True))
     counts = result.progress.counts
     print(json.dumps([result.ending, counts.outcomes, counts.reasons.total()]), flush=True)
 
