@@ -21,7 +21,7 @@ from penstock.jobs.report.bounded_counter import BoundedCounter
 from penstock.kafka.cluster.topic_names import means
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.policy import Header
 
@@ -91,6 +91,14 @@ class FoundLetters(NamedTuple):
     def decode(cls, data: bytes) -> Self:
         """Return what `encode` made bytes of."""
         return cls(*json.loads(data))
+
+    @classmethod
+    def sum_of(cls, results: Iterable[bytes]) -> Self:
+        """Return the sum of what `encode` returned in several tasks."""
+        total = cls()
+        for result in map(cls.decode, results):
+            total = total.plus(result)
+        return total
 
     def check(self, letters: str, *, may_read: bool = True) -> None:
         """Check that all records are letters that can return.

@@ -96,7 +96,7 @@ def find_letters(df: DataFrame, topics: LetterTopics) -> FoundLetters:
     contents = {name: F.substring(name, 1, 0) for name in ("key", "value")}
     counts = _records(df).withColumns(contents).mapInArrow(partial(_count, topics), _LETTERS)
     merged_counts = counts.repartition(1).mapInArrow(_merge, _LETTERS).collect()
-    return _sum(bytes(row["letters"]) for row in merged_counts)
+    return FoundLetters.sum_of(bytes(row["letters"]) for row in merged_counts)
 
 
 def _records(df: DataFrame) -> DataFrame:
@@ -112,15 +112,10 @@ def _count(topics: LetterTopics, batches: Iterable[pa.RecordBatch]) -> Iterator[
 
 def _merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Add the counts of tasks; runs in one task, so that the driver gets one count."""
-    yield _encoded(_sum(row.as_py() for batch in batches for row in batch["letters"]))
+    yield _encoded(
+        FoundLetters.sum_of(row.as_py() for batch in batches for row in batch["letters"])
+    )
 
 
 def _encoded(letters: FoundLetters) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"letters": pa.array([letters.encode()], pa.binary())})
-
-
-def _sum(encoded: Iterable[bytes]) -> FoundLetters:
-    total = FoundLetters()
-    for letters in map(FoundLetters.decode, encoded):
-        total = total.plus(letters)
-    return total
