@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -13,7 +14,6 @@ from penstock.policy import Header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
 
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 HEADERS: Final = pa.list_(pa.field("element", _HEADER))
@@ -48,25 +48,20 @@ def rows_of(columns: Mapping[str, pa.Array]) -> Iterator[RecordRow]:
     unit = "ms" if columns["timestamp"].type.unit == "ms" else "us"
     times = columns["timestamp"].cast(pa.timestamp(unit), safe=False).cast(pa.int64()).to_pylist()
     in_ms = 1 if unit == "ms" else _MICROS
-    nulls = [None] * len(times)
-    kinds, all_headers = (
-        columns[name].to_pylist() if name in columns else nulls
-        for name in ("timestampType", "headers")
-    )
+    count = len(times)
+    kinds = columns["timestampType"].to_pylist() if "timestampType" in columns else [None] * count
+    all_headers: Sequence[tuple[Header, ...]] = ((),) * count
+    if "headers" in columns:
+        if columns["headers"].flatten().null_count:
+            raise MalformedError("a record has a header that is null")
+        all_headers = headers_of(columns["headers"])
     fields = (columns[name].to_pylist() for name in _PLAIN)
-    for topic, partition, offset, key, value, time, kind, own in zip(
+    for topic, partition, offset, key, value, time, kind, headers in zip(
         *fields, times, kinds, all_headers, strict=True
     ):
-        headers = tuple(map(_header, own or ()))
         far = read_far_time(headers) if time is None else None
-        timestamp, headers = far or (None if time is None else time // in_ms, headers)
-        yield RecordRow(topic, partition, offset, timestamp, kind, key, value, headers)
-
-
-def _header(entry: dict[str, Any] | None) -> Header:
-    if entry is None:
-        raise MalformedError("a record has a header that is null")
-    return Header(entry["key"], entry["value"])
+        timestamp, own = far or (None if time is None else time // in_ms, headers)
+        yield RecordRow(topic, partition, offset, timestamp, kind, key, value, own)
 
 
 def batch_of(rows: Iterable[RecordRow]) -> pa.RecordBatch:
@@ -107,3 +102,25 @@ def headers_array(all_headers: Sequence[Sequence[Header]], kind: pa.DataType = H
         [pa.array(keys, pa.string()), pa.array(values, pa.binary())], fields=list(kind.value_type)
     )
     return pa.ListArray.from_arrays(pa.array([*starts, len(keys)], pa.int32()), entries, type=kind)
+
+
+def headers_of(array: pa.Array) -> Sequence[tuple[Header, ...]]:
+    """Return the headers of records.
+
+    Args:
+        array: Lists of structs of `key` and `value`. A null in a list is a header without a key.
+    """
+    if array.null_count == len(array):
+        return ((),) * len(array)
+    offsets = array.offsets.to_pylist()
+    first, last = offsets[0], offsets[-1]
+    if first == last:
+        return ((),) * len(array)
+    entries = array.values.slice(first, last - first)
+    # A struct array's fields do not follow its slices in every version: flatten() does.
+    keys, values = (field.to_pylist() for field in entries.flatten())
+    flat = list(map(Header, keys, values))
+    return [
+        tuple(flat[begin - first : end - first]) if begin < end else ()
+        for begin, end in pairwise(offsets)
+    ]
