@@ -9,10 +9,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from penstock.engine.verdict import Outcome
 from penstock.jobs.report.counts import OUTCOMES
 from penstock.jobs.tasks.writing_task import ACCEPTED
-from penstock.spark.frames.kafka_columns import COLUMNS
+from penstock.spark.frames.kafka_columns import with_all_columns
 from penstock.spark.jobs.counting import counted
-from penstock.spark.jobs.outgoing_records import outgoing_records
 from penstock.spark.sink.topic_rows import SINK
+from penstock.spark.verdicts import apply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,9 +47,11 @@ def redact(
     Returns:
         How many records had each outcome.
     """
-    frame, counts = counted(outgoing_records(df, plan, topic), F.col("verdict.outcome"), OUTCOMES)
+    rewritten_rows = apply(with_all_columns(df), plan, topic=topic)
+    frame, counts = counted(rewritten_rows, F.col("verdict.outcome"), OUTCOMES)
     if proof is not None:
         others = [outcome for outcome in OUTCOMES if outcome != Outcome.ACCEPTED.value]
         proof = proof._replace(left_out=lambda: sum(counts.get[outcome] for outcome in others))
-    sinks.write(frame.where(F.col(SINK) == ACCEPTED).select(*COLUMNS, SINK), proof=proof)
+    frame = frame.where(F.col("verdict.outcome") == Outcome.ACCEPTED.value).drop("verdict")
+    sinks.write(frame.withColumn(SINK, F.lit(ACCEPTED)), proof=proof)
     return counts.get
