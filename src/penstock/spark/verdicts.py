@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql import types as T  # noqa: N812
@@ -15,14 +15,11 @@ from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.frames.rows import VERDICT_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Collection
 
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from penstock.jobs.plan import RecordPlan
-
-    Batches = Iterator[pa.RecordBatch]
 
 _APPLIED_TYPE: Final = f"struct<verdict: {VERDICT_TYPE}, key: binary, value: binary>"
 _COUNTING_TYPE: Final = f"{VERDICT_TYPE.removesuffix('>')}, paths: string>"
@@ -39,18 +36,6 @@ _VERDICT_TYPE: Final = (
     .add("message", T.StringType())
 )
 _PATHS: Final = T.StructField("paths", T.StringType())
-
-
-class Step(NamedTuple):
-    """What follows the judging of records, in the same process.
-
-    Attributes:
-        field: The column that it adds.
-        run: Takes judged batches, and returns them with the column.
-    """
-
-    field: T.StructField
-    run: Callable[[Batches], Batches]
 
 
 def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
@@ -185,13 +170,7 @@ def needed_columns(
 
 
 def by_rows(
-    df: DataFrame,
-    plan: RecordPlan,
-    topic: str | None,
-    *,
-    replacing: bool,
-    steps: Sequence[Step] = (),
-    counting: bool = False,
+    df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bool, counting: bool = False
 ) -> DataFrame:
     """Do what `judge` and `apply` do, with `mapInArrow`, which PySpark has since 3.3.
 
@@ -199,7 +178,6 @@ def by_rows(
         df: Kafka's columns, and perhaps others.
         topic: The one topic of all records, or None.
         replacing: Whether keys and values become those of the interceptors.
-        steps: What follows in the same pass.
         counting: Whether verdicts have `paths`, as those of `judge_counting`.
 
     Raises:
@@ -207,26 +185,21 @@ def by_rows(
     """
     always, columns = needed_columns(df, plan, topic, replacing=replacing)
     bare_frame = df.drop("verdict")
-    verdict = T.StructType([*_VERDICT_TYPE.fields, *([_PATHS] if counting else ())])
-    fields = [*bare_frame.schema.fields, T.StructField("verdict", verdict)]
-    names = (*always, *columns)
     rows = evaluation.rows_with_verdicts(
-        plan, names, replacing=replacing, topic=topic, counting=counting
+        plan, (*always, *columns), replacing=replacing, topic=topic, counting=counting
     )
-    fields += (step.field for step in steps)
-    return bare_frame.mapInArrow(_all_of(rows, steps), T.StructType(fields))
+    return bare_frame.mapInArrow(rows, with_verdict(bare_frame.schema, counting=counting))
 
 
-def _all_of(
-    rows: Callable[[Batches], Batches], steps: Sequence[Step]
-) -> Callable[[Batches], Batches]:
-    def run(batches: Batches) -> Batches:
-        judged_batches = rows(batches)
-        for step in steps:
-            judged_batches = step.run(judged_batches)
-        return judged_batches
+def with_verdict(schema: T.StructType, *, counting: bool = False) -> T.StructType:
+    """Return the schema of judged rows.
 
-    return run
+    Args:
+        schema: That of the rows.
+        counting: Whether verdicts have `paths`.
+    """
+    verdict = T.StructType([*_VERDICT_TYPE.fields, *([_PATHS] if counting else ())])
+    return T.StructType([*schema.fields, T.StructField("verdict", verdict)])
 
 
 def _evaluated(

@@ -115,7 +115,7 @@ def test_a_schema_that_cannot_be_looked_up_now(monkeypatch):
 
     monkeypatch.setattr(parsing, "evaluator_of", lambda _: SimpleNamespace(value_reader=None))
     plan = SimpleNamespace(retry_for_s=0)
-    parse = parsing.parsing(NotNow(), plan, None).run
+    parse = parsing.parsing(NotNow(), plan, None)
     with pytest.raises(PostponedError, match=r"^a policy cannot decide now: table: not now$"):
         list(parse(iter([None])))
 

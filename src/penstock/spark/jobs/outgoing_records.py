@@ -6,6 +6,7 @@ of Python.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,11 +21,12 @@ from penstock.jobs.rows.far_times import in_row
 from penstock.jobs.rows.letters import DeadLetters
 from penstock.jobs.tasks.writing_task import ACCEPTED
 from penstock.jobs.tasks.writing_task import REJECTED as LETTERS
+from penstock.spark import evaluation
 from penstock.spark.frames.kafka_columns import with_all_columns
 from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.values.parsing import parsing
 from penstock.spark.values.value_column import PARSED
-from penstock.spark.verdicts import Step, by_rows
+from penstock.spark.verdicts import needed_columns, with_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,8 +36,12 @@ if TYPE_CHECKING:
     from penstock.jobs.plan import RecordPlan
     from penstock.spark.values.value_column import ValueColumn
 
+    Batches = Iterator[pa.RecordBatch]
+
 ORIGINALS: Final = {"key": "original_key", "value": "original_value"}
 """The columns with keys and values as they were, where interceptors may change them."""
+_ORIGINAL_NAMES: Final = frozenset(ORIGINALS.values())
+_ORIGINAL_FIELD: Final = partial(T.StructField, dataType=T.BinaryType())
 _REJECTED: Final = pa.array([outcome.value for outcome in REJECTED])
 _NO_SINK: Final = pa.scalar(None, pa.string())
 
@@ -51,14 +57,41 @@ def outgoing_records(
         column: The column of a table that accepted values are also parsed for, or None.
 
     Returns:
-        Records as they are written. With interceptors, `ORIGINALS` are there, too.
+        Records as they are written. With interceptors and `column`, `ORIGINALS` are there, too.
     """
-    df = with_all_columns(df)
-    if plan.has_interceptors:
-        df = df.withColumns({original: F.col(name) for name, original in ORIGINALS.items()})
-    steps = [] if column is None else [parsing(column, plan, topic)]
-    steps.append(Step(T.StructField(SINK, T.StringType()), outgoing))
-    return by_rows(df, plan, topic, replacing=plan.has_interceptors, steps=steps)
+    df = with_all_columns(df).drop("verdict")
+    replacing = plan.has_interceptors
+    always, columns = needed_columns(df, plan, topic, replacing=replacing)
+    judge = evaluation.rows_with_verdicts(
+        plan, (*always, *columns), replacing=replacing, topic=topic
+    )
+    parse = iter if column is None else parsing(column, plan, topic)
+    keeps_originals = replacing and column is not None
+
+    def run(batches: Batches) -> Batches:
+        rows = _with_originals(batches) if replacing else batches
+        records = outgoing(parse(judge(rows)))
+        return records if keeps_originals or not replacing else _without_originals(records)
+
+    originals = map(_ORIGINAL_FIELD, ORIGINALS.values()) if keeps_originals else ()
+    rows_schema = with_verdict(T.StructType([*df.schema.fields, *originals]))
+    added = [] if column is None else [column.parsed]
+    schema = T.StructType([*rows_schema.fields, *added, T.StructField(SINK, T.StringType())])
+    return df.mapInArrow(run, schema)
+
+
+def _with_originals(batches: Batches) -> Batches:
+    for batch in batches:
+        originals = [batch.column(name) for name in ORIGINALS]
+        yield pa.RecordBatch.from_arrays(
+            [*batch.columns, *originals], [*batch.schema.names, *ORIGINALS.values()]
+        )
+
+
+def _without_originals(batches: Batches) -> Batches:
+    for batch in batches:
+        names = [name for name in batch.schema.names if name not in _ORIGINAL_NAMES]
+        yield batch.select(names)
 
 
 def parsed_again(
@@ -79,7 +112,7 @@ def parsed_again(
     if column is None or column.parsed in judged_rows.schema.fields:
         return judged_rows
     bare = judged_rows.drop(PARSED)
-    parse = parsing(column, plan, topic).run
+    parse = parsing(column, plan, topic)
     schema = T.StructType([*bare.schema.fields, column.parsed])
     # Several jobs read it, and a registry is not always there.
     return bare.mapInArrow(lambda batches: outgoing(parse(batches)), schema).localCheckpoint()
@@ -90,7 +123,7 @@ def written(judged_rows: DataFrame) -> DataFrame:
     return judged_rows.where(F.col(SINK).isNotNull()).drop("verdict", *ORIGINALS.values())
 
 
-def outgoing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def outgoing(batches: Batches) -> Batches:
     """Return judged records with their sinks: `ACCEPTED`, `REJECTED`, or null if left out.
 
     Records that have the sink of dead letters already stay as they are.

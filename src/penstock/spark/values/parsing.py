@@ -10,10 +10,9 @@ from penstock.jobs.evaluation import evaluator_of
 from penstock.jobs.policy_retries import decided
 from penstock.policy import RetriableException
 from penstock.spark.values.value_column import POLICY
-from penstock.spark.verdicts import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
@@ -23,8 +22,10 @@ if TYPE_CHECKING:
     Batches = Iterator[pa.RecordBatch]
 
 
-def parsing(column: ValueColumn, plan: RecordPlan, topic: str | None) -> Step:
-    """Return the step that parses the values of accepted records.
+def parsing(
+    column: ValueColumn, plan: RecordPlan, topic: str | None
+) -> Callable[[Batches], Batches]:
+    """Return what adds the column of parsed values to judged records.
 
     Args:
         column: The column that values are parsed for.
@@ -44,4 +45,4 @@ def parsing(column: ValueColumn, plan: RecordPlan, topic: str | None) -> Step:
         for batch in batches:
             yield decided(partial(added_to, batch), plan.retry_for_s)
 
-    return Step(column.parsed, parse)
+    return parse
