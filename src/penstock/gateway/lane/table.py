@@ -9,7 +9,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from penstock.gateway.produce.forwarded_at_once import is_decided_by_topics
-from penstock.gateway.sessions.routes import ROUTES, RoutingGateway, pass_through
+from penstock.gateway.produce.gateway import RoutingGateway
+from penstock.gateway.sessions.routes import ROUTES, pass_through
 from penstock.kafka.wire.errors import WireError
 
 if TYPE_CHECKING:

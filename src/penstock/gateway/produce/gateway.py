@@ -60,8 +60,8 @@ class KnownTopics(Protocol):
         """
 
 
-class ProduceGateway(Protocol):
-    """A gateway, as its Produce requests see it."""
+class RoutingGateway(Protocol):
+    """A gateway, as far as it decides which requests are held."""
 
     @property
     def policies(self) -> PolicySet:
@@ -78,6 +78,14 @@ class ProduceGateway(Protocol):
     @property
     def shared_producers(self) -> ClusterStore | None:
         """The producer state shared by all gateways; None where none is needed."""
+
+    @property
+    def audit_topic(self) -> str:
+        """The topic to which refusals are written, or nothing."""
+
+
+class ProduceGateway(RoutingGateway, Protocol):
+    """A gateway, as its Produce requests see it."""
 
     @property
     def dead_letters(self) -> DeadLetterWriter:
@@ -125,10 +133,6 @@ class ProduceGateway(Protocol):
     @property
     def lane(self) -> KnownTopics | None:
         """Forwards connections natively; None without the native lane."""
-
-    @property
-    def audit_topic(self) -> str:
-        """The topic to which refusals are written, or nothing."""
 
     @property
     def decompressed_batch_max_records(self) -> int:

@@ -9,7 +9,7 @@ the connection, as a broker does with a version that it does not support.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.gateway.admin.alter_configs import alter_configs
@@ -37,11 +37,8 @@ from penstock.kafka.wire.schemas import known_versions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.gateway.admin.topic_configs import TopicConfigs
     from penstock.gateway.context.exchange import Buffers, Exchange, Streamed, Transform
-    from penstock.gateway.produce.policy_set import PolicySet
-    from penstock.gateway.produce.producer_state.all_producers import Producers
-    from penstock.gateway.produce.producer_state.cluster import ClusterStore
+    from penstock.gateway.produce.gateway import RoutingGateway
     from penstock.gateway.sessions.gateway import RequestConnection
     from penstock.gateway.sessions.handler_exchange import Handler
     from penstock.kafka.wire.requests.share_fetch import Rewriter
@@ -65,30 +62,6 @@ SHARE_FETCH, SHARE_ACKNOWLEDGE, STREAMS_GROUP_HEARTBEAT = 78, 79, 88
 
 _READ_AT_ONCE_BYTES: Final = 16 * 1024
 """A Produce request of no more bytes has few entries."""
-
-
-class RoutingGateway(Protocol):
-    """A gateway, as far as it decides which requests are held."""
-
-    @property
-    def policies(self) -> PolicySet:
-        """The current policies."""
-
-    @property
-    def topic_configs(self) -> TopicConfigs:
-        """The topic configs that were set through admin tools."""
-
-    @property
-    def producers(self) -> Producers:
-        """The state of producers whose records were dropped."""
-
-    @property
-    def shared_producers(self) -> ClusterStore | None:
-        """The producer state shared by all gateways; None where none is needed."""
-
-    @property
-    def audit_topic(self) -> str:
-        """The topic to which refusals are written, or nothing."""
 
 
 # Which requests are held, and by what.
