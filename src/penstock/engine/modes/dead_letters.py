@@ -21,12 +21,12 @@ from penstock.engine.modes.letter_formats import (
     number_of,
 )
 from penstock.engine.verdict import Outcome
+from penstock.policy import Header
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.policy import Header
 
     Headers = Sequence[tuple[str, bytes | None]]
 
@@ -261,6 +261,13 @@ class ReasonHeaders:
         """
         origin = read_origin(headers, here) if is_dead_letter(headers) else here
         return self.headers(verdict, origin, replays=read_replays(headers))
+
+    def with_own(
+        self, verdict: PolicyVerdict, headers: Sequence[Header], here: _Origin
+    ) -> tuple[Header, ...]:
+        """Return its own headers, and those of `of_record`, which has the same arguments."""
+        reasons: Sequence[tuple[str, bytes | None]] = self.of_record(verdict, headers, here)
+        return (*own_headers(headers), *(Header(*reason) for reason in reasons))
 
     def of_place(
         self, verdict: PolicyVerdict, topic: str | None, partition: int | None, offset: int | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.modes.dead_letters import PartialOrigin, ReasonHeaders, own_headers
+from penstock.engine.modes.dead_letters import PartialOrigin, ReasonHeaders
 from penstock.policy import Header
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ class DeadLetters:
 
     def first(self, row: RecordRow, verdict: PolicyVerdict) -> RecordRow:
         """Return a refused record as a dead letter; one that is a letter keeps its first place."""
-        more = self._reasons.of_record(verdict, row.headers, place_of(row))
-        return row._replace(headers=(*own_headers(row.headers), *(Header(*own) for own in more)))
+        return row._replace(headers=self._reasons.with_own(verdict, row.headers, place_of(row)))
 
     def again(self, result: JudgedRow, letter: RecordRow, origin: PartialOrigin) -> RecordRow:
         """Return a letter with the new reason, as its record was before interceptors.

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.modes.dead_letters import Origin, ReasonHeaders, own_headers
+from penstock.engine.modes.dead_letters import Origin, ReasonHeaders
 from penstock.engine.verdict import REJECTED, Outcome, PolicyVerdict
 from penstock.jobs.batches.gathered_records import GatheredRecord, GatheredRecords, partition_for
 from penstock.kafka.client.protocol.produced_batches import BatchSource
@@ -212,10 +212,7 @@ class OutgoingRows:
             )
         here = Origin(*record.source, record.timestamp)
         letter = record._replace(
-            headers=[
-                *own_headers(record.headers),
-                *self._reasons.of_record(verdict, record.headers, here),
-            ],
+            headers=self._reasons.with_own(verdict, record.headers, here),
             timestamp=int(self._clock() * 1000),
         )
         self._waiting.add(self._rejected, partition % self._rejected.partitions, [letter])
