@@ -357,7 +357,9 @@ class Cluster:
             transactional_id=name,
             transaction_state=transaction.state if is_known else "",
             transaction_timeout=i32Timedelta.parse(dt.timedelta(seconds=transaction.timeout_s)),
-            transaction_start_time=_EPOCH_BEGIN + dt.timedelta(seconds=transaction.began_at),
+            transaction_start_time=None
+            if transaction.state == EMPTY
+            else _EPOCH_BEGIN + dt.timedelta(seconds=transaction.began_at),
             producer_id=ProducerId(transaction.producer_id),
             producer_epoch=i16(transaction.epoch),
             topics=(),

@@ -295,8 +295,9 @@ class Decisions:
 
     def _check_open(self, prepared: Sequence[Prepared], within_s: float) -> None:
         began = began_at(self._connection, self._task.transactional_id)
-        ended = not_open(self._connection, prepared, began + dt.timedelta(seconds=within_s))
-        if ended:
+        # Without its own transaction, it cannot decide either.
+        deadline = began and began + dt.timedelta(seconds=within_s)
+        if ended := not_open(self._connection, prepared, deadline):
             raise NotOpenError(self._task.job, ended)
 
     def _finish(self, prepared: Sequence[Prepared]) -> None:

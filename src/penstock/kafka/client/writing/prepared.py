@@ -11,10 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
-from kio.schema.describe_transactions.v0.response import (
-    DescribeTransactionsResponse,
-    TransactionState,
-)
 from kio.schema.errors import ErrorCode
 from kio.schema.list_transactions.v0.request import ListTransactionsRequest
 from kio.schema.list_transactions.v0.response import ListTransactionsResponse
@@ -25,6 +21,7 @@ from penstock.kafka.client.connections.pipeline import Pipeline
 from penstock.kafka.client.connections.transaction_coordinator import TransactionCoordinator
 from penstock.kafka.client.protocol.write_errors import AbortedError, FencedError
 from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch
+from penstock.kafka.wire.schemas.described_transactions import DescribeTransactionsResponse
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.kafka.client.connections.connection import Connection
     from penstock.kafka.client.protocol.produced_batches import BatchSource
     from penstock.kafka.client.writing.limits import WriterLimits
+    from penstock.kafka.wire.schemas.described_transactions import TransactionState
 
 _ONGOING: Final = "Ongoing"
 _TIMEOUT_S: Final = 60.0
@@ -164,15 +162,23 @@ def not_open(
     for transaction in some:
         state = _state(connection, transaction.transactional_id)
         is_the_same = (state.producer_id, state.producer_epoch) == transaction.producer
-        end = state.transaction_start_time + state.transaction_timeout
-        is_over = deadline is not None and end < deadline
-        if not is_the_same or state.transaction_state != _ONGOING or is_over:
+        if not is_the_same or not _lasts(state, deadline):
             closed_transactions.append(transaction)
     return closed_transactions
 
 
-def began_at(connection: Connection, transactional_id: str) -> dt.datetime:
+def _lasts(state: TransactionState, deadline: dt.datetime | None) -> bool:
+    """Return whether a transaction is open, and its time is not over at the deadline."""
+    start_time = state.transaction_start_time
+    if state.transaction_state != _ONGOING or start_time is None:
+        return False
+    return deadline is None or start_time + state.transaction_timeout >= deadline
+
+
+def began_at(connection: Connection, transactional_id: str) -> dt.datetime | None:
     """Return when the open transaction of an id began, by the clock of the brokers.
+
+    None without an open transaction.
 
     Raises:
         ClientError: The coordinator does not respond in time, or denies it.
