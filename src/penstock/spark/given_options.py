@@ -99,7 +99,7 @@ class GivenOptions(NamedTuple):
 
         Args:
             name: Of the option; of a key of the client, with `kafka.`.
-            least: The smallest.
+            least: The smallest number that is allowed.
             digits: How many digits it may have. All numbers of 18 digits have 64 bits.
 
         Raises:

@@ -226,12 +226,14 @@ class World(Schedule):
         """Return the processes that may do a step.
 
         A task that has found an id, and the job still its own, begins the transaction before any
-        other process does a step: only that is not guarded against attempts with the same number,
-        where Spark repeats a stage.
+        other process does a step: only that is not guarded against attempts with the same number
+        in the same run, where Spark repeats a stage.
         """
         live = [each for each in self.processes if not (each.is_ended or each.is_killed)]
+        run = "" if self._driver is None else f"{self._driver.run} "
         for process in live:
-            if process.next_api == INIT and process in self._with_id:
+            is_beginning = process.next_api == INIT and process in self._with_id
+            if is_beginning and process.name.startswith(run):
                 self._beginning = process
         if self._beginning in live and self._beginning.next_api in {None, INIT}:
             return [self._beginning]

@@ -84,10 +84,10 @@ class OneEvent(History):
 
 
 class Stall(OneEvent):
-    """The driver is killed, and one of its processes stands still, and lives on later."""
+    """A process stands still for some steps of others, and lives on, perhaps without its driver."""
 
-    def __init__(self, step: int, steps_until: int, *, is_frame: bool):
-        super().__init__(Event.DRIVER_KILLED, step, is_frame=is_frame)
+    def __init__(self, event: Event, step: int, steps_until: int, *, is_frame: bool):
+        super().__init__(event, step, is_frame=is_frame)
         self.until = step + steps_until
         self.process: Process | None = None
 
@@ -97,7 +97,7 @@ class Stall(OneEvent):
             for index in range(len(processes) + others)
             if index >= len(processes) or processes[index] is not self.process
         ]
-        is_still = self.has_happened and self.count < self.until
+        is_still = self.step <= self.count < self.until
         if not is_still or not others_first:
             return super().pick(processes, others)
         return others_first[super().pick((), len(others_first))]
@@ -109,6 +109,48 @@ class Stall(OneEvent):
 
     def survives(self, process: Process) -> bool:
         return process is self.process
+
+
+class SecondAttempt(OneEvent):
+    """A second attempt at the first task stands still after some steps, and lives on later."""
+
+    def __init__(self, number: int, own_steps: int, until: int):
+        super().__init__()
+        self.number, self.own_steps, self.until = number, own_steps, until
+        self.attempts: list[Process] = []
+        self.is_first_task = True
+
+    @property
+    def process(self) -> Process | None:
+        return self.attempts[1] if len(self.attempts) > 1 else None
+
+    def pick(self, processes: Sequence[Process], others: int) -> int:
+        self.attempts += [
+            each
+            for each in processes
+            if each not in self.attempts and each.name.startswith("run-1 batch 0 task 0:")
+        ]
+        possible = [
+            index
+            for index in range(len(processes) + others)
+            if index >= len(processes) or processes[index] is not self.process
+        ]
+        is_still = self.own_steps <= 0 and self.count < self.until
+        if not is_still or not possible:
+            return super().pick(processes, others)
+        return possible[super().pick((), len(possible))]
+
+    def fault(self, process: Process) -> Fault:
+        if process is self.process:
+            self.own_steps -= 1
+        return super().fault(process)
+
+    def survives(self, process: Process) -> bool:
+        return process is self.process
+
+    def second_attempts(self) -> Sequence[int]:
+        is_first, self.is_first_task = self.is_first_task, False
+        return (self.number,) if is_first else ()
 
 
 class Seeded(History):
@@ -209,13 +251,23 @@ def test_each_record_is_written_once_in_random_histories(block):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("is_frame", [False, True])
+@pytest.mark.parametrize("event", [Event.NOTHING, Event.DRIVER_KILLED], ids=lambda each: each.name)
 @pytest.mark.parametrize("remainder", range(8))
-def test_a_process_of_a_killed_driver_may_continue_at_any_time(is_frame, remainder):
+def test_a_process_may_stand_still_and_continue_at_any_time(is_frame, event, remainder):
     steps = steps_of(is_frame)
     for step in range(1 + remainder, steps, 8):
-        for steps_until in range(1, 2 * steps, 2):
-            history = Stall(step, steps_until, is_frame=is_frame)
+        for steps_until in range(1, 2 * steps, 3):
+            history = Stall(event, step, steps_until, is_frame=is_frame)
             assert World(history).end() == "written", (step, steps_until)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("own_steps", range(1, 13))
+def test_a_second_attempt_may_continue_at_any_time(number, own_steps):
+    """With the same number, it is an attempt in a stage that Spark repeats."""
+    for until in range(own_steps, 60, 2):
+        assert World(SecondAttempt(number, own_steps, until)).end() == "written", until
 
 
 @pytest.mark.thorough

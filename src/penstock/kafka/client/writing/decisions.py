@@ -101,8 +101,8 @@ class Decision(NamedTuple):
         run: The run that has claimed the job; empty for none.
         former: Runs that had claimed it before.
         batch: The last batch that was decided.
-        prepared: Its transactions.
-        turn: The number of the claim. The transactions can be of an earlier claim.
+        prepared: Its transactions, which can be of an earlier claim.
+        turn: The number of the claim.
     """
 
     run: str = ""
