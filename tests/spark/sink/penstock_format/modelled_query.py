@@ -58,8 +58,11 @@ class History:
     is_frame = False
     batches = BATCHES
 
-    def pick(self, processes: Sequence[Process], others: int) -> int:
-        """Return which of the next steps is done: that of a process, or another."""
+    def pick(self, processes: Sequence[Process], others: int) -> int | None:
+        """Return which of the next steps is done: that of a process, or another.
+
+        None to wait for a process that sleeps, if there is any.
+        """
         return 0
 
     def fault(self, process: Process) -> Fault:
@@ -191,6 +194,9 @@ class World(Schedule):
             others = self._others()
             if ready or others:
                 index = self.history.pick(ready, len(others))
+                if index is None and self._wait_for_sleepers(live):
+                    continue
+                index = index or 0
                 if index < len(ready):
                     return self._chosen_process(ready[index])
                 others[index - len(ready)]()
@@ -239,6 +245,12 @@ class World(Schedule):
             return [self._beginning]
         self._beginning = None
         return live
+
+    def _wait_for_sleepers(self, live: Sequence[Process]) -> bool:
+        """Let time pass until a process wakes up; return whether any sleeps."""
+        times = [process.wakes_at for process in live if process.wakes_at > self.now]
+        self.now = min(times, default=self.now)
+        return bool(times)
 
     def _wait(self, live: Sequence[Process]) -> bool:
         """Let time pass until a process or a broker has something to do."""
