@@ -31,7 +31,6 @@ from penstock.jobs.tasks.writing_task import ACCEPTED, WritingTask
 from penstock.jobs.tasks.written_before import find_written
 from penstock.kafka.cluster import topic_names
 from penstock.kafka.cluster.offsets import Topic
-from penstock.kafka.cluster.ranges import Partition
 from penstock.kafka.wire.names import NO_ID
 
 if TYPE_CHECKING:
@@ -215,7 +214,7 @@ def known_in(
 ) -> KnownPositions:
     """Return how far a job has come in topics; the arguments are those of `known_job`."""
     ids = {topic.name: topic.topic_id for topic in topics}
-    partitions = [Partition(topic.name, number) for topic in topics for number in topic.partitions]
+    partitions = [partition for topic in topics for partition in topic.all_partitions]
     return known_positions(there.access.connect(), name, ids, partitions, places)
 
 

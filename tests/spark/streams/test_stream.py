@@ -311,7 +311,7 @@ def test_a_topic_that_is_gone_does_not_end_the_others(world):
     world.on_wait = on_wait
     world.stream().run()
     world.each_once()
-    assert "topic t does not exist any more; the stream continues without it" in world.notes
+    assert "topic t was deleted; the stream continues without it" in world.notes
 
 
 def test_a_topic_that_may_not_be_described_any_more_ends_the_stream(world):
@@ -370,7 +370,7 @@ def test_a_topic_that_is_gone_while_a_task_reads_it(world):
         # The made-up work looks topics up that are gone.
         patch.setattr(World, "__call__", _tolerant)
         stream.run()
-    assert "topic t does not exist any more; the stream continues without it" in world.notes
+    assert "topic t was deleted; the stream continues without it" in world.notes
     assert sum(at for (of, at) in world.written if of == (world.ids["other"], 0)) == sum(range(500))
 
 

@@ -9,8 +9,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.cli.jobs.job import warn
-from penstock.cli.jobs.stream_lines import PUBLISHED_EVERY_S
+from penstock.cli.jobs.stream_lines import PUBLISHED_EVERY_S, StreamOutput
 from penstock.cli.process.background import in_background, is_done
 from penstock.errors import UnavailableError
 from penstock.jobs.tasks.writing_task import WritingResult
@@ -61,7 +60,7 @@ class QueryWatch:
             start: Starts a function, usually in a thread.
         """
         self._figures = figures
-        self._publish = publish
+        self._output = StreamOutput(publish, clock)
         self._ends = ends
         self._topic = topic
         self._positions = positions
@@ -73,7 +72,6 @@ class QueryWatch:
         self._last_progress = -1
         self._next_look = _NEVER
         self._next_line = _NEVER
-        self._last_warning = ""
 
     def done(self, number: int, counts: Mapping[str, int], seconds: float) -> None:
         """Take note of a micro-batch, in any thread.
@@ -95,14 +93,14 @@ class QueryWatch:
             self._request(query)
         is_answered = self._take_answers()
         if is_due or is_answered:
-            self._try_to_publish()
+            self._output.publish()
         if is_answered and self._clock() >= self._next_line:
             self._print()
 
     def looked(self, answers: Answers) -> None:
         """Publish where logs end, between two queries."""
         self._use(answers)
-        self._try_to_publish()
+        self._output.publish()
 
     def finish(self, query: StreamingQuery, is_ending: Callable[[], bool]) -> None:
         """Look once more at a query that has ended by itself, unless the process has to end."""
@@ -119,7 +117,7 @@ class QueryWatch:
             self._take_answers()
         figures = self._figures
         figures.look(self._behind(), figures.unavailable, figures.looked_at)
-        self._try_to_publish()
+        self._output.publish()
         self._print()
 
     def _request(self, query: StreamingQuery) -> None:
@@ -165,25 +163,13 @@ class QueryWatch:
             if partition in self._positions
         }
 
-    def _try_to_publish(self) -> None:
-        try:
-            self._publish()
-        except OSError as error:
-            self._warn(f"metrics cannot be written: {error.strerror}")
-
     def _print(self) -> None:
         """Print the lag after a micro-batch; Spark has its end a moment after `done`."""
         if self._batch is None or self._last_progress < self._batch:
             return
-        behind = sum(self._figures.behind.values())
-        print(f"batch {self._batch}: {behind:,} behind", file=sys.stderr, flush=True)
+        print(f"batch {self._batch}: {self._figures.lag:,} behind", file=sys.stderr, flush=True)
         self._batch = None
         self._next_line = self._clock() + LINE_EVERY_S
-
-    def _warn(self, text: str) -> None:
-        if text != self._last_warning:
-            self._last_warning = text
-            warn(text)
 
 
 def _progress(query: StreamingQuery) -> tuple[int, Mapping[Partition, int]]:

@@ -121,8 +121,7 @@ class StoredTopics:
 
     def sizes(self, topics: Sequence[Topic]) -> Sizes:
         """Return how large the records of topics are, as far as brokers say."""
-        whole = self.cluster.ranges(topics, "earliest", "latest")
-        return measured(self.access.connect(), whole)
+        return measured(self.access.connect(), self.cluster, topics)
 
     def places(self, *, create: bool = True) -> Places:
         """Read how far jobs have come, as far as that is kept in the topic of places.

@@ -35,7 +35,7 @@ from penstock.kafka.cluster import created_topics, librdkafka, offset_requests, 
 from penstock.kafka.cluster.errors import ClusterError, NotDescribedError
 from penstock.kafka.cluster.futures import result_of
 from penstock.kafka.cluster.librdkafka import admin_client, client_settings
-from penstock.kafka.cluster.offset_requests import all_offsets
+from penstock.kafka.cluster.offset_requests import all_offsets, in_chunks
 from penstock.kafka.cluster.ranges import OffsetRange, Partition
 from penstock.policy import Header, Record
 from penstock.progress import waiting
@@ -78,6 +78,11 @@ class Topic:
     name: str
     topic_id: UUID
     partitions: tuple[int, ...]
+
+    @property
+    def all_partitions(self) -> tuple[Partition, ...]:
+        """Its partitions, with its name."""
+        return tuple(Partition(self.name, number) for number in self.partitions)
 
 
 def uuid_of(uuid: Any) -> UUID:
@@ -143,11 +148,11 @@ class Cluster:
 
     def log_starts(self, partitions: Sequence[Partition]) -> Answers:
         """Return the first offset of each partition, or the error; without a retry."""
-        return offset_requests.earliest_of(self._admin)(partitions)
+        return in_chunks(partitions, offset_requests.earliest_of(self._admin))
 
     def log_ends(self, partitions: Sequence[Partition]) -> Answers:
         """Return the offset after the last committed record of each partition, or why not."""
-        return offset_requests.latest_of(self._admin)(partitions)
+        return in_chunks(partitions, offset_requests.latest_of(self._admin))
 
     def topic(self, name: str) -> Topic:
         """Describe a topic.
@@ -306,12 +311,11 @@ class Cluster:
         ends = self._places(topics, end, bounds, "--to")
         offset_ranges = []
         for topic in topics:
-            for number in topic.partitions:
-                partition = Partition(topic.name, number)
-                offset_range = OffsetRange(topic.name, number, starts[partition], ends[partition])
+            for partition in topic.all_partitions:
+                offset_range = OffsetRange(*partition, starts[partition], ends[partition])
                 if offset_range.start > offset_range.end:
                     raise ConfigurationError(
-                        f"--from {start} is after --to {end} in partition {number} of "
+                        f"--from {start} is after --to {end} in partition {partition.number} of "
                         f"{topic.name}: {offset_range.start} and {offset_range.end}"
                     )
                 offset_ranges.append(offset_range)
@@ -361,11 +365,8 @@ class Cluster:
         first, end = self.first_offsets(topics), self.end_offsets(topics)
         return {
             topic.name: {
-                number: (
-                    first[Partition(topic.name, number)],
-                    end[Partition(topic.name, number)],
-                )
-                for number in topic.partitions
+                partition.number: (first[partition], end[partition])
+                for partition in topic.all_partitions
             }
             for topic in topics
         }
@@ -514,7 +515,7 @@ def _topic(name: str, description: Any) -> Topic:
 
 
 def _partitions(topics: Sequence[Topic]) -> list[Partition]:
-    return [Partition(topic.name, number) for topic in topics for number in topic.partitions]
+    return [partition for topic in topics for partition in topic.all_partitions]
 
 
 def check_place(where: str, key: str) -> None:

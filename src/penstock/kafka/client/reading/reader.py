@@ -43,7 +43,7 @@ from penstock.kafka.client.reading.batches import FetchedBatch, Selection, selec
 from penstock.kafka.client.reading.fetch_sizes import FetchSizes
 from penstock.kafka.client.reading.offset_ranges import LostOffsets, WantedRange
 from penstock.kafka.wire.errors import UNKNOWN_SERVER_ERROR
-from penstock.kafka.wire.names import NO_ID
+from penstock.kafka.wire.names import NO_ID, is_another
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -247,7 +247,7 @@ class RangeReader:
     def _leader(self) -> PartitionLeader:
         """Return the leader; after an election, check first that its log is complete."""
         topic = self._cluster.topic(self._offsets.topic)
-        if self._topic_id != NO_ID and topic.topic_id not in {NO_ID, self._topic_id}:
+        if is_another(self._topic_id, topic.topic_id):
             # The metadata can be from before it was created again.
             topic = self._cluster.topic(self._offsets.topic, refresh=True)
         self._check_id(topic)
@@ -262,7 +262,7 @@ class RangeReader:
     def _check_id(self, topic: TopicLeaders) -> None:
         if self._topic_id == NO_ID:
             self._topic_id = topic.topic_id
-        elif topic.topic_id not in {NO_ID, self._topic_id}:
+        elif is_another(self._topic_id, topic.topic_id):
             raise TopicRecreatedError(
                 f"topic {topic.name} was deleted and created again while it was to be read"
             )

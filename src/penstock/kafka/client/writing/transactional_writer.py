@@ -147,11 +147,13 @@ class TransactionalWriter:
             self._fenced(error)
         self._partitions |= new
 
-    def commit(self, position: Position) -> None:
+    def commit(self, position: Position, check: Callable[[], None] = lambda: None) -> None:
         """Commit the written batches, and the position of the task.
 
         Args:
             position: The next offset to read.
+            check: Called when all is written: nothing is committed if it raises an error, or takes
+                longer than the transaction may.
 
         Raises:
             UnknownOutcomeError: It is not known whether it was committed.
@@ -169,6 +171,7 @@ class TransactionalWriter:
             self._coordinator.commit_offset(
                 self._producer, task.group, (task.topic, task.partition), position
             )
+            check()
             self._coordinator.end(self._producer, commit=True)
         except FencedError as error:
             self._fenced(error)
