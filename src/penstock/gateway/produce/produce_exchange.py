@@ -224,7 +224,7 @@ class ProduceExchange(Held):
     def _answer_others(self, response: PartitionResponse) -> None:
         """Set the response of all partitions that have none, and are not stored already."""
         for partition in self._request.partitions:
-            if partition.response is None and not self._intercepted.is_stored(partition):
+            if not partition.is_answered and not self._intercepted.is_stored(partition):
                 self._request.answer(partition, response)
 
     # It is decided what is sent

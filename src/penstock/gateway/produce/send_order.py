@@ -143,7 +143,7 @@ class SendOrder:
             yield (
                 batch
                 if batch is not None
-                and batch.partition.response is None
+                and not batch.partition.is_answered
                 and concerns(batch.key, batch.producer, self._connection)
                 else None
             )

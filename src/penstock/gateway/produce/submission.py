@@ -207,7 +207,7 @@ class Submission:
         names = ", ".join(plan.policies) or "of this topic"
         verdict = failed(names, f"cannot run: {plan.unusable}")
         for partition in self._request.partitions_of(topic):
-            if partition.response is None:
+            if not partition.is_answered:
                 self._missing += 1
                 self._on_verdict(partition, verdict)
                 yield
@@ -224,7 +224,7 @@ class Submission:
         client = number if data.acks != 0 else without_response(number)
         sender = sender_of(data, self._request.connection)
         for partition in self._request.partitions_of(topic):
-            if partition.response is not None:
+            if partition.is_answered:
                 continue
             if partition.number < 0:
                 self._request.answer(partition, PartitionResponse(UNKNOWN_TOPIC_OR_PARTITION))
@@ -257,8 +257,7 @@ class Submission:
         """Return the batch of an earlier attempt, if there is one that is known."""
         earlier = self._intercepted.expect(partition, has_policies=bool(plan.policies))
         if earlier is not None:
-            partition.is_retry = True
-            partition.lost_before = bool(earlier.dropped_again)
+            partition.dropped_before = earlier.dropped_again
         if plan.quarantines or (earlier is not None and earlier.quarantined):
             target = DeadLetterTopic.of(plan, partition.number)
             partition.store_letters = partial(self._request.gateway.dead_letters.store, target)

@@ -74,7 +74,7 @@ class Verdicts:
         """Apply the verdict about a batch, or hold it until more is known."""
         plan = partition.topic.plan
         assert plan is not None
-        loses = loses_records(plan, verdict) and not partition.lost_before
+        loses = loses_records(plan, verdict) and not partition.dropped_before
         if loses and self._request.gateway.framework_losses.are_refused(plan) is not False:
             self._of_frameworks.append((partition, verdict))
         else:
@@ -84,7 +84,7 @@ class Verdicts:
         """Apply the verdict about a batch, or hold it until the client's right is known."""
         plan = partition.topic.plan
         assert plan is not None
-        if plan.quarantines and not partition.lost_before:
+        if plan.quarantines and not partition.dropped_before:
             verdict = self._unless_forbidden(partition, plan, verdict)
         verdict = self._intercepted.judged(partition, verdict)
         if self._needs_right(partition, verdict):
@@ -137,7 +137,7 @@ class Verdicts:
         """Refuse a batch with bad records where too many of the topic's are bad."""
         shares, good = self._request.gateway.bad_shares, good_records(partition)
         bad = verdict.quarantined
-        if bad and not partition.is_retry:
+        if bad and partition.dropped_before is None:
             share = shares.add(plan.topic, sum(diverted.count for diverted in bad), good)
             if share > plan.quarantine_max_ratio:
                 return _above_ratio(plan, share, bad[0])
@@ -242,7 +242,7 @@ class Verdicts:
     def _check_sizes(self) -> None:
         """Check batches that policies enlarged against `max.message.bytes` of their topics."""
         limits = self._request.gateway.max_message_bytes
-        grown = [partition for partition in self._intercepted.grown() if partition.response is None]
+        grown = [partition for partition in self._intercepted.grown() if not partition.is_answered]
         names = {partition.topic.known_name for partition in grown}
         unknown = set(filter(limits.is_unknown, names))
         if unknown:
@@ -292,7 +292,7 @@ class Verdicts:
         batches = [
             partition
             for partition in request.partitions
-            if partition.response is None
+            if not partition.is_answered
             and partition.position not in refused_now
             and not self._intercepted.is_stored(partition)
         ]
@@ -323,7 +323,7 @@ class Verdicts:
         counts = self._request.gateway.counts
         for partition in self._accepted:
             plan, verdict = partition.topic.plan, partition.verdict
-            if partition.response is not None or plan is None or verdict is None:
+            if partition.is_answered or plan is None or verdict is None:
                 continue
             if counts is not None:
                 counts.accepted(plan, partition.data, verdict)

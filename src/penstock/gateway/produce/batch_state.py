@@ -1,0 +1,68 @@
+"""The states of a partition's batch while its Produce request is handled, and their order.
+
+Most batches stay `UNCHANGED`, and only the exchange of their request has a state that changes
+(`gateway.context.exchange`). The other states are those of intercepted batches
+(`intercepted.batches`), and of batches that the gateway answers itself. A batch that has to be
+judged first is not sent: there is no such transition.
+
+A decided batch also has a state beyond its request: `producer_state.producer.batch`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Final
+
+
+class BatchState(Enum):
+    """The state of a partition's batch."""
+
+    UNCHANGED = auto()
+    """It is sent as it is, unless a verdict refuses or replaces it."""
+    UNJUDGED = auto()
+    """Its topic has no policies; its sequence numbers may have to be changed."""
+    AWAITED = auto()
+    """It needs a verdict, or the result of its first attempt, before it is sent."""
+    JUDGED = auto()
+    """There is a verdict; its sequence numbers may have to be changed."""
+    REPLACED = auto()
+    """The verdict replaces it without dropping a record, so that its sequence numbers stay."""
+    DECIDED = auto()
+    """It is decided which records and sequence numbers the broker gets (`Decision`)."""
+    SENT = auto()
+    """It is sent to the broker, or the rest of it."""
+    DUE = auto()
+    """Nothing of it is sent; it gets its response when all batches before it have theirs."""
+    ANSWERED = auto()
+    """It has a response of the gateway's own, and is not sent."""
+
+    __hash__ = object.__hash__  # that of Enum is written in Python
+
+
+_FOLLOWING: Final[dict[BatchState, set[BatchState]]] = {
+    BatchState.UNCHANGED: {
+        BatchState.UNJUDGED,
+        BatchState.AWAITED,
+        # Records are dropped of a batch without sequence numbers.
+        BatchState.JUDGED,
+        BatchState.REPLACED,
+        BatchState.ANSWERED,
+    },
+    # A damaged batch is sent without a decision: the broker refuses it.
+    BatchState.UNJUDGED: {BatchState.DECIDED, BatchState.SENT, BatchState.ANSWERED},
+    # A retry may have been decided when it was received first.
+    BatchState.AWAITED: {BatchState.JUDGED, BatchState.DECIDED, BatchState.ANSWERED},
+    # A batch whose sequence numbers are removed needs no decision.
+    BatchState.JUDGED: {BatchState.DECIDED, BatchState.SENT, BatchState.ANSWERED},
+    BatchState.REPLACED: {BatchState.SENT, BatchState.ANSWERED},
+    BatchState.DECIDED: {BatchState.SENT, BatchState.DUE, BatchState.ANSWERED},
+    # Another batch of a request that is sent as a whole, or not at all, could not be sent.
+    BatchState.SENT: {BatchState.ANSWERED},
+    BatchState.DUE: {BatchState.ANSWERED},
+    BatchState.ANSWERED: set(),
+}
+
+TRANSITIONS: Final = frozenset(
+    (state, following) for state, states in _FOLLOWING.items() for following in states
+)
+"""The legal transitions. Every other transition is an error of the gateway."""
