@@ -207,40 +207,35 @@ class History:
         if key == 0:
             return answer(number, self._produced(ProduceRequest(frame)))
         if key in {2, 61}:
-            return broker_frame(key, version, number, topics=self._described(frame))
+            topics = self._offsets(frame) if key == 2 else self._described(frame)
+            return broker_frame(key, version, number, topics=topics)
         if key == 32:
             return broker_frame(key, version, number, results=_limits())
         if key == 3:
-            topics = [{"name": name, "topic_id": topic_id} for name, topic_id in IDS.items()]
-            return broker_frame(key, version, number, topics=topics)
+            ids = [{"name": name, "topic_id": topic_id} for name, topic_id in IDS.items()]
+            return broker_frame(key, version, number, topics=ids)
         return answer(number)
 
+    def _offsets(self, frame: bytes) -> Sequence[dict[str, Any]]:
+        """The response to ListOffsets: the broker leads all partitions."""
+        return [
+            {"name": topic.name, "partitions": [
+                {"partition_index": partition.partition_index, "error_code": self._code(),
+                 "leader_epoch": 0, "offset": 20}
+                for partition in topic.partitions
+            ]}
+            for topic in _entity(frame).topics
+        ]  # fmt: skip
+
     def _described(self, frame: bytes) -> Sequence[dict[str, Any]]:
-        """The response to ListOffsets or DescribeProducers about each of the partitions."""
-        key, version = int.from_bytes(frame[4:6], "big"), int.from_bytes(frame[6:8], "big")
-        schema = load_request_schema(key, version)
-        _, size = entity_reader(schema.__header_schema__)(frame, 4)
-        request, _ = entity_reader(schema)(frame, 4 + size)
-        if key == 2:
-            offsets = [
-                (topic.name, [partition.partition_index for partition in topic.partitions])
-                for topic in request.topics
-            ]
-            return [
-                {"name": name, "partitions": [
-                    {"partition_index": number, "error_code": self._code(), "leader_epoch": 0,
-                     "offset": 20}
-                    for number in numbers
-                ]}
-                for name, numbers in offsets
-            ]  # fmt: skip
+        """The response to DescribeProducers."""
         return [
             {"name": topic.name, "partitions": [
                 {"partition_index": number, "error_code": self._code(),
                  "active_producers": self._active(topic.name, number)}
                 for number in topic.partition_indexes
             ]}
-            for topic in request.topics
+            for topic in _entity(frame).topics
         ]  # fmt: skip
 
     def _code(self) -> int:
@@ -289,6 +284,15 @@ def _encoded(
     records = values(*(value + b"%d" % number for _ in range(count)))
     epoch = 0 if producer_id >= 0 else -1
     return encode_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=first)
+
+
+def _entity(frame: bytes) -> Any:
+    """Read a request of the gateway."""
+    schema = load_request_schema(
+        int.from_bytes(frame[4:6], "big"), int.from_bytes(frame[6:8], "big")
+    )
+    _, size = entity_reader(schema.__header_schema__)(frame, 4)
+    return entity_reader(schema)(frame, 4 + size)[0]
 
 
 def _limits() -> Sequence[dict[str, Any]]:
