@@ -1,7 +1,7 @@
 """A topic and a partition of a Produce request, from the request to its response.
 
-All that is known of a partition's batch is only here: its state (`batch_state`), its producer, its
-verdict, its replacement, the decision about it, its response. `verdicts` applies a verdict, and
+All that is known of a partition's batch is only here: its state (`partition_state`), its producer,
+its verdict, its replacement, the decision about it, its response. `verdicts` applies a verdict, and
 `intercepted.batches` decides what is sent.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.gateway.produce.batch_state import TRANSITIONS, BatchState
+from penstock.gateway.produce.partition_state import TRANSITIONS, PartitionState
 from penstock.kafka.records.header import read_producer
 from penstock.kafka.wire.names import NO_ID
 
@@ -109,8 +109,8 @@ class ProduceTopic:
 
 _NOT_READ: Final = object()
 # For each batch: to read the member of an Enum takes longer.
-_UNCHANGED: Final = BatchState.UNCHANGED
-_ANSWERED: Final = BatchState.ANSWERED
+_UNCHANGED: Final = PartitionState.UNCHANGED
+_ANSWERED: Final = PartitionState.ANSWERED
 
 
 class ProducePartition:
@@ -145,7 +145,7 @@ class ProducePartition:
         self.number = part.number
         self._part = part
         self._producer: object = _NOT_READ
-        self.state: BatchState = _UNCHANGED
+        self.state: PartitionState = _UNCHANGED
         self.arrival: Arrival | None = None
         self.dropped_before: Sequence[int] | None = None
         self.store_letters: StoreLetters | None = None
@@ -156,7 +156,7 @@ class ProducePartition:
         self.decision: Decision | None = None
         self.response: PartitionResponse | None = None
 
-    def transition_to(self, state: BatchState) -> None:
+    def transition_to(self, state: PartitionState) -> None:
         """Change the state.
 
         Raises:
@@ -168,7 +168,7 @@ class ProducePartition:
 
     def decide(self, decision: Decision) -> None:
         """Set the decision about its records and its sequence numbers."""
-        self.transition_to(BatchState.DECIDED)
+        self.transition_to(PartitionState.DECIDED)
         self.decision = decision
 
     def answer(self, response: PartitionResponse) -> None:

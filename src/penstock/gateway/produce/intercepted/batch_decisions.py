@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.gateway.produce.batch_state import BatchState
 from penstock.gateway.produce.dead_letters.failures import LettersRefused
 from penstock.gateway.produce.intercepted.error_responses import (
     NOT_KEPT,
@@ -12,6 +11,7 @@ from penstock.gateway.produce.intercepted.error_responses import (
     letters_not_stored,
 )
 from penstock.gateway.produce.partition import Decision
+from penstock.gateway.produce.partition_state import PartitionState
 from penstock.gateway.produce.producer_state.letters import LettersNotStored, Quarantined
 from penstock.gateway.produce.producer_state.producer.batch import State
 from penstock.kafka.records.header import is_intact
@@ -100,7 +100,7 @@ class BatchDecisions:
         batch = self._producers.find(identity.key, identity.epoch, identity.numbers)
         if batch is not None and batch.is_decided:
             return False
-        if partition.state is BatchState.AWAITED:
+        if partition.state is PartitionState.PENDING:
             return True
         return batch is not None and not set(batch.dropped_again) <= set(partition.dropped)
 

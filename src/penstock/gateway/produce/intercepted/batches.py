@@ -14,12 +14,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.verdict import refused, refused_because
-from penstock.gateway.produce.batch_state import BatchState
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.intercepted.batch_decisions import BatchDecisions
 from penstock.gateway.produce.intercepted.error_responses import MAY_BE_ELSEWHERE, error_response
 from penstock.gateway.produce.intercepted.received_batches import ReceivedBatches
 from penstock.gateway.produce.intercepted.sent_batches import SentBatches
+from penstock.gateway.produce.partition_state import PartitionState
 from penstock.gateway.produce.request import SLICE
 from penstock.kafka.error_codes import INVALID_RECORD
 from penstock.kafka.records.header import is_intact
@@ -86,8 +86,8 @@ class InterceptedBatches:
         self._batches.append(partition)
         first_attempt = self._first_attempt(partition)
         has_lost = first_attempt is not None and first_attempt.dropped_count > 0
-        is_awaited = has_policies or has_lost
-        partition.transition_to(BatchState.AWAITED if is_awaited else BatchState.UNJUDGED)
+        is_pending = has_policies or has_lost
+        partition.transition_to(PartitionState.PENDING if is_pending else PartitionState.UNJUDGED)
         return first_attempt
 
     def _first_attempt(self, partition: ProducePartition) -> Batch | None:
@@ -111,14 +111,16 @@ class InterceptedBatches:
     def judged(self, partition: ProducePartition, verdict: PolicyVerdict) -> PolicyVerdict:
         """Record a verdict; return the effective one."""
         replacement = verdict.replacement
-        if partition.state is not BatchState.UNCHANGED:
-            partition.transition_to(BatchState.JUDGED)
+        if partition.state is not PartitionState.UNCHANGED:
+            partition.transition_to(PartitionState.JUDGED)
         elif replacement is None:
             return verdict
         else:
             # It has no sequence numbers, or records are marked: else it would be expected here.
             keeps_numbers = not replacement.dropped
-            partition.transition_to(BatchState.REPLACED if keeps_numbers else BatchState.JUDGED)
+            partition.transition_to(
+                PartitionState.REPLACED if keeps_numbers else PartitionState.JUDGED
+            )
             self._batches.append(partition)
         partition.replacement = replacement
         if (
@@ -312,7 +314,7 @@ class InterceptedBatches:
             if partition.is_answered:
                 self._decisions.withdraw(partition)
             elif decision is not None and decision.batch.is_done:
-                partition.transition_to(BatchState.DUE)
+                partition.transition_to(PartitionState.DUE)
             else:
                 data = self._send(partition)
                 if data is not None:
@@ -333,7 +335,7 @@ class InterceptedBatches:
         if isinstance(data, PartitionResponse):
             self._request.answer(partition, data)
             return None
-        partition.transition_to(BatchState.SENT)
+        partition.transition_to(PartitionState.SENT)
         if self._request.data.acks == 0:
             self._sent.on_no_response(partition)
         return data
@@ -341,7 +343,7 @@ class InterceptedBatches:
     @property
     def due(self) -> Sequence[ProducePartition]:
         """The batches that are not sent to the broker, and get their response in `acknowledge`."""
-        return [partition for partition in self._batches if partition.state is BatchState.DUE]
+        return [partition for partition in self._batches if partition.state is PartitionState.DUE]
 
     # When it is answered
 
@@ -371,4 +373,4 @@ class InterceptedBatches:
 
 def _is_left_to_broker(partition: ProducePartition) -> bool:
     """Return whether a batch is damaged and not judged: the broker refuses it."""
-    return partition.state is BatchState.UNJUDGED and not is_intact(partition.data)
+    return partition.state is PartitionState.UNJUDGED and not is_intact(partition.data)

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.gateway.produce.batch_state import BatchState
 from penstock.gateway.produce.intercepted.error_responses import error_response
+from penstock.gateway.produce.partition_state import PartitionState
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.kafka.records.header import with_sequence
 from penstock.kafka.wire.errors import NONE
@@ -138,13 +138,13 @@ def _lowered(base_offset: int, removed: int) -> int:
 
 def _plain(partition: ProducePartition) -> PartitionResponse | Sequence[Buffer] | None:
     """Return the bytes to send for a batch whose sequence numbers are not changed."""
-    if partition.state is BatchState.UNJUDGED:
+    if partition.state is PartitionState.UNJUDGED:
         return None  # not judged: the broker stores or refuses the original
     replacement = partition.replacement
     data: Buffer = partition.data if replacement is None else replacement.data
     if not data:
         return PartitionResponse(NONE)
-    keeps_numbers = partition.state is BatchState.REPLACED
+    keeps_numbers = partition.state is PartitionState.REPLACED
     if partition.idempotent_producer is not None and not keeps_numbers:
         return with_sequence(data, -1, -1, -1)
     return None if replacement is None else [data]

@@ -2,8 +2,8 @@
 
 Most batches stay `UNCHANGED`, and only the exchange of their request has a state that changes
 (`gateway.context.exchange`). The other states are those of intercepted batches
-(`intercepted.batches`), and of batches that the gateway answers itself. A batch that has to be
-judged first is not sent: there is no such transition.
+(`intercepted.batches`), and of batches that the gateway answers itself. `PENDING` is not followed
+by `SENT`: a batch that may lose records is not sent before it is known which.
 
 A decided batch also has a state beyond its request: `producer_state.producer.batch`.
 """
@@ -14,14 +14,14 @@ from enum import Enum, auto
 from typing import Final
 
 
-class BatchState(Enum):
+class PartitionState(Enum):
     """The state of a partition's batch."""
 
     UNCHANGED = auto()
     """It is sent as it is, unless a verdict refuses or replaces it."""
     UNJUDGED = auto()
     """Its topic has no policies; its sequence numbers may have to be changed."""
-    AWAITED = auto()
+    PENDING = auto()
     """It needs a verdict, or the result of its first attempt, before it is sent."""
     JUDGED = auto()
     """There is a verdict; its sequence numbers may have to be changed."""
@@ -39,27 +39,31 @@ class BatchState(Enum):
     __hash__ = object.__hash__  # that of Enum is written in Python
 
 
-_FOLLOWING: Final[dict[BatchState, set[BatchState]]] = {
-    BatchState.UNCHANGED: {
-        BatchState.UNJUDGED,
-        BatchState.AWAITED,
+_FOLLOWING: Final[dict[PartitionState, set[PartitionState]]] = {
+    PartitionState.UNCHANGED: {
+        PartitionState.UNJUDGED,
+        PartitionState.PENDING,
         # Records are dropped of a batch without sequence numbers.
-        BatchState.JUDGED,
-        BatchState.REPLACED,
-        BatchState.ANSWERED,
+        PartitionState.JUDGED,
+        PartitionState.REPLACED,
+        PartitionState.ANSWERED,
     },
     # A damaged batch is sent without a decision: the broker refuses it.
-    BatchState.UNJUDGED: {BatchState.DECIDED, BatchState.SENT, BatchState.ANSWERED},
+    PartitionState.UNJUDGED: {PartitionState.DECIDED, PartitionState.SENT, PartitionState.ANSWERED},
     # A retry may have been decided when it was received first.
-    BatchState.AWAITED: {BatchState.JUDGED, BatchState.DECIDED, BatchState.ANSWERED},
+    PartitionState.PENDING: {
+        PartitionState.JUDGED,
+        PartitionState.DECIDED,
+        PartitionState.ANSWERED,
+    },
     # A batch whose sequence numbers are removed needs no decision.
-    BatchState.JUDGED: {BatchState.DECIDED, BatchState.SENT, BatchState.ANSWERED},
-    BatchState.REPLACED: {BatchState.SENT, BatchState.ANSWERED},
-    BatchState.DECIDED: {BatchState.SENT, BatchState.DUE, BatchState.ANSWERED},
+    PartitionState.JUDGED: {PartitionState.DECIDED, PartitionState.SENT, PartitionState.ANSWERED},
+    PartitionState.REPLACED: {PartitionState.SENT, PartitionState.ANSWERED},
+    PartitionState.DECIDED: {PartitionState.SENT, PartitionState.DUE, PartitionState.ANSWERED},
     # Another batch of a request that is sent as a whole, or not at all, could not be sent.
-    BatchState.SENT: {BatchState.ANSWERED},
-    BatchState.DUE: {BatchState.ANSWERED},
-    BatchState.ANSWERED: set(),
+    PartitionState.SENT: {PartitionState.ANSWERED},
+    PartitionState.DUE: {PartitionState.ANSWERED},
+    PartitionState.ANSWERED: set(),
 }
 
 TRANSITIONS: Final = frozenset(

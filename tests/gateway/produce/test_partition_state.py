@@ -6,17 +6,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.gateway.produce import request as produce_request
-from penstock.gateway.produce.batch_state import TRANSITIONS, BatchState
 from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
+from penstock.gateway.produce.partition_state import TRANSITIONS, PartitionState
 from penstock.kafka.wire.requests.produce import PartitionResponse, ProduceRequest
 from tests.gateway.produce.produce_histories import History
 from tests.raw import produce_request as frame_content
 from tests.raw import request_frame
 
 FOLLOWING = {
-    "UNCHANGED": {"UNJUDGED", "AWAITED", "JUDGED", "REPLACED", "ANSWERED"},
+    "UNCHANGED": {"UNJUDGED", "PENDING", "JUDGED", "REPLACED", "ANSWERED"},
     "UNJUDGED": {"DECIDED", "SENT", "ANSWERED"},
-    "AWAITED": {"JUDGED", "DECIDED", "ANSWERED"},
+    "PENDING": {"JUDGED", "DECIDED", "ANSWERED"},
     "JUDGED": {"DECIDED", "SENT", "ANSWERED"},
     "REPLACED": {"SENT", "ANSWERED"},
     "DECIDED": {"SENT", "DUE", "ANSWERED"},
@@ -24,12 +24,12 @@ FOLLOWING = {
     "DUE": {"ANSWERED"},
     "ANSWERED": set(),
 }
-PAIRS = list(itertools.product(BatchState, repeat=2))
+PAIRS = list(itertools.product(PartitionState, repeat=2))
 LEGAL = [(state, after) for state, after in PAIRS if after.name in FOLLOWING[state.name]]
 ILLEGAL = [pair for pair in PAIRS if pair not in LEGAL]
 
 
-def a_partition(state=BatchState.UNCHANGED):
+def a_partition(state=PartitionState.UNCHANGED):
     request = ProduceRequest(request_frame(frame_content([("a", [(0, b"records")])]), 1))
     topic = ProduceTopic(request, 0, 0)
     partition = ProducePartition(topic, 0, topic.data.partitions[0])
@@ -54,11 +54,11 @@ def test_every_other_transition_is_an_error_that_changes_nothing(before, after):
 
 def test_each_state_can_be_reached_and_a_batch_can_be_answered_in_each():
     assert set(LEGAL) == TRANSITIONS
-    reached = {BatchState.UNCHANGED}
-    for _ in BatchState:
+    reached = {PartitionState.UNCHANGED}
+    for _ in PartitionState:
         reached |= {after for before, after in LEGAL if before in reached}
-    assert reached == set(BatchState)
-    for state in BatchState:
+    assert reached == set(PartitionState)
+    for state in PartitionState:
         partition = a_partition(state)
         partition.answer(PartitionResponse(7))
         assert (partition.is_answered, partition.response) == (True, PartitionResponse(7))
@@ -73,8 +73,8 @@ def test_a_response_replaces_an_earlier_response():
 
 
 def test_a_batch_that_has_to_be_judged_is_never_sent_before():
-    assert (BatchState.AWAITED, BatchState.SENT) in ILLEGAL
-    assert (BatchState.ANSWERED, BatchState.SENT) in ILLEGAL
+    assert (PartitionState.PENDING, PartitionState.SENT) in ILLEGAL
+    assert (PartitionState.ANSWERED, PartitionState.SENT) in ILLEGAL
 
 
 @pytest.fixture
