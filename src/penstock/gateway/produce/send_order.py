@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from penstock.gateway.produce.last_sequences import LastSequences, ProducerIds
-    from penstock.gateway.produce.partition import ProducePartition
+    from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
     from penstock.gateway.produce.request import ReceivedRequest
     from penstock.kafka.records.header import BatchProducer
     from penstock.kafka.wire.slices import Slices
@@ -162,9 +162,7 @@ class SendOrder:
         for partition in request.partitions:
             if partition.topic is not topic:
                 topic = partition.topic
-                name = request.name_of(topic)
-                if name is not None and (not is_topic_name(name) or request.is_intercepted(topic)):
-                    name = None
+                name = self._ordered_name(topic)
             can_be = name is not None and partition.number >= 0
             producer = partition.idempotent_producer if can_be else None
             if name is None or producer is None:
@@ -172,3 +170,10 @@ class SendOrder:
                 continue
             key = ProducerKey(name, partition.number, producer.producer_id, principal)
             yield SentBatch(partition, key, producer)
+
+    def _ordered_name(self, topic: ProduceTopic) -> str | None:
+        """Return the name of a topic; None if its batches are not kept in order here."""
+        name = self._request.name_of(topic)
+        if name is None or not is_topic_name(name) or self._request.is_intercepted(topic):
+            return None
+        return name

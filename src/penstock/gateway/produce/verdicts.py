@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.request import ReceivedRequest
     from penstock.kafka.wire.slices import Slices
 
-    Held = tuple[ProducePartition, PolicyVerdict]
-    """A batch that waits, and the verdict about it."""
+    JudgedBatch = tuple[ProducePartition, PolicyVerdict]
+    """A batch, and the verdict about it, which is not applied yet."""
 
 _NOT_KNOWN: Final = (
     "It is not known yet whether topic {} is compacted, so that it may lose no records"
@@ -67,8 +67,8 @@ class Verdicts:
         self._intercepted = intercepted
         self._on_done = on_done
         self._accepted: list[ProducePartition] = []
-        self._of_frameworks: list[Held] = []
-        self._held: list[Held] = []
+        self._of_frameworks: list[JudgedBatch] = []
+        self._held: list[JudgedBatch] = []
 
     def take(self, partition: ProducePartition, verdict: PolicyVerdict) -> None:
         """Apply the verdict about a batch, or hold it until more is known."""
@@ -156,7 +156,7 @@ class Verdicts:
             self._apply_held(self._check_sizes)
 
     def _with_right(
-        self, batches: Sequence[Held], on_done: Callable[[Sequence[Held]], None]
+        self, batches: Sequence[JudgedBatch], on_done: Callable[[Sequence[JudgedBatch]], None]
     ) -> None:
         """Call `on_done` with the batches that the client may write; answer the others."""
 
@@ -166,7 +166,9 @@ class Verdicts:
         names = {partition.topic.known_name for partition, _ in batches}
         rights_lookup.look_up(self._request, names, on_known)
 
-    def _permitted(self, batches: Sequence[Held], codes: Codes) -> Slices[Sequence[Held]]:
+    def _permitted(
+        self, batches: Sequence[JudgedBatch], codes: Codes
+    ) -> Slices[Sequence[JudgedBatch]]:
         """Return the batches that the client may write; respond to the others as a broker does."""
         permitted_batches = []
         for number, (partition, verdict) in enumerate(batches, 1):
@@ -180,7 +182,7 @@ class Verdicts:
                 yield
         return permitted_batches
 
-    def _decide_losses(self, batches: Sequence[Held]) -> None:
+    def _decide_losses(self, batches: Sequence[JudgedBatch]) -> None:
         """Refuse batches of which a framework's own topic would lose records."""
         are_refused = self._request.gateway.framework_losses.are_refused
         unknown = {
@@ -193,7 +195,9 @@ class Verdicts:
         else:
             self._request.do(self._take_losses(batches, {}), lambda _: self.check())
 
-    async def _look_up_frameworks(self, batches: Sequence[Held], unknown: Collection[str]) -> None:
+    async def _look_up_frameworks(
+        self, batches: Sequence[JudgedBatch], unknown: Collection[str]
+    ) -> None:
         """Find out which topics may be those of frameworks, and decide about their batches."""
         try:
             compaction = await self._request.gateway.framework_losses.look_up(unknown)
@@ -201,7 +205,9 @@ class Verdicts:
         except Exception as error:
             self._request.fail(error)
 
-    def _take_losses(self, batches: Sequence[Held], compaction: Mapping[str, bool]) -> Slices[None]:
+    def _take_losses(
+        self, batches: Sequence[JudgedBatch], compaction: Mapping[str, bool]
+    ) -> Slices[None]:
         """Refuse batches, or apply their verdicts.
 
         Args:
@@ -228,12 +234,12 @@ class Verdicts:
             on_applied()
             return
 
-        def on_permitted(permitted: Sequence[Held]) -> None:
+        def on_permitted(permitted: Sequence[JudgedBatch]) -> None:
             self._request.do(self._apply_all(permitted), lambda _: on_applied())
 
         self._with_right(held_batches, on_permitted)
 
-    def _apply_all(self, batches: Sequence[Held]) -> Slices[None]:
+    def _apply_all(self, batches: Sequence[JudgedBatch]) -> Slices[None]:
         for number, (partition, verdict) in enumerate(batches, 1):
             self._apply(partition, verdict)
             if number % SLICE == 0:
