@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.gateway.produce.partition_state import TRANSITIONS, PartitionState
+from penstock.gateway.produce.partition_state import PartitionState
 from penstock.kafka.records.header import read_producer
 from penstock.kafka.wire.names import NO_ID
 
@@ -162,7 +162,7 @@ class ProducePartition:
         Raises:
             AssertionError: The transition is illegal: an error of the gateway.
         """
-        if (self.state, state) not in TRANSITIONS:
+        if state not in self.state.following:
             raise AssertionError(f"{self.state.name} to {state.name}")
         self.state = state
 
@@ -176,6 +176,11 @@ class ProducePartition:
         if not self.is_answered:
             self.transition_to(_ANSWERED)
         self.response = response
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether it is sent as it is, unless a verdict refuses or replaces it."""
+        return self.state is _UNCHANGED
 
     @property
     def is_answered(self) -> bool:

@@ -15,7 +15,11 @@ from typing import Final
 
 
 class PartitionState(Enum):
-    """The state of a partition's batch."""
+    """The state of a partition's batch.
+
+    Attributes:
+        following: The states that may follow it.
+    """
 
     UNCHANGED = auto()
     """It is sent as it is, unless a verdict refuses or replaces it."""
@@ -36,10 +40,12 @@ class PartitionState(Enum):
     ANSWERED = auto()
     """It has a response of the gateway's own, and is not sent."""
 
+    following: frozenset[PartitionState]
+
     __hash__ = object.__hash__  # that of Enum is written in Python
 
 
-_FOLLOWING: Final[dict[PartitionState, set[PartitionState]]] = {
+TRANSITIONS: Final[dict[PartitionState, set[PartitionState]]] = {
     PartitionState.UNCHANGED: {
         PartitionState.UNJUDGED,
         PartitionState.PENDING,
@@ -65,8 +71,7 @@ _FOLLOWING: Final[dict[PartitionState, set[PartitionState]]] = {
     PartitionState.DUE: {PartitionState.ANSWERED},
     PartitionState.ANSWERED: set(),
 }
-
-TRANSITIONS: Final = frozenset(
-    (state, following) for state, states in _FOLLOWING.items() for following in states
-)
 """The legal transitions. Every other transition is an error of the gateway."""
+
+for _state, _following in TRANSITIONS.items():
+    _state.following = frozenset(_following)

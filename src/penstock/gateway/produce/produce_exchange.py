@@ -249,19 +249,20 @@ class ProduceExchange(Held):
         return True
 
     def _be_ready(self) -> None:
-        """Report the batches whose dead letters their topic does not take; be ready to be sent."""
         self.transition_to(ExchangeState.READY)
         for partition in self._intercepted.with_refused_letters:
-            verdict, response = partition.verdict, partition.response
-            bad = verdict.quarantined if verdict is not None else []
-            if bad and response is not None and partition.topic.plan is not None:
-                refused = replace(
-                    bad[0].verdict,
-                    outcome=Outcome.REFUSED,
-                    message=response.message,
-                    record_errors=(),
-                )
-                self._request.report(partition, partition.topic.plan.topic, refused, bad[0].count)
+            self._report_refused_letters(partition)
+
+    def _report_refused_letters(self, partition: ProducePartition) -> None:
+        """Report a batch whose dead letters their topic does not take."""
+        plan, verdict, response = partition.topic.plan, partition.verdict, partition.response
+        bad = [] if verdict is None else verdict.quarantined
+        if plan is None or response is None or not bad:
+            return
+        refusal = replace(
+            bad[0].verdict, outcome=Outcome.REFUSED, message=response.message, record_errors=()
+        )
+        self._request.report(partition, plan.topic, refusal, bad[0].count)
 
     def _on_decided(self, is_decided: bool) -> None:
         self._is_deciding = False

@@ -219,6 +219,7 @@ class Submission:
         is_intercepted = (
             bool(plan.interceptors) or plan.quarantines or self._follows_drops(topic, plan.topic)
         )
+        has_policies = bool(plan.policies)
         data, number = self._request.data, self._request.connection.number
         submit = self._request.policies.submit
         client = number if data.acks != 0 else without_response(number)
@@ -229,12 +230,13 @@ class Submission:
             if partition.number < 0:
                 self._request.answer(partition, PartitionResponse(UNKNOWN_TOPIC_OR_PARTITION))
                 continue
-            first_attempt = None
+            first_attempt, is_judged = None, has_policies
             if is_intercepted:
                 first_attempt = self._expect(partition, plan)
+                is_judged = _has_to_be_judged(plan, first_attempt)
             else:
                 self._intercepted.received.leave(partition)  # it loses nothing
-            if not _has_to_be_judged(plan, first_attempt):
+            if not is_judged:
                 continue
             self._missing += 1
             batch = BatchToJudge(

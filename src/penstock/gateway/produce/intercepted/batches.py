@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 _FOR_IDEMPOTENT_PRODUCERS: Final = (
     "and its producer is idempotent (produce.request.interceptors.idempotence is refuse)"
 )
+# For each batch: to read the member of an Enum takes longer.
+_UNJUDGED: Final = PartitionState.UNJUDGED
+_DUE: Final = PartitionState.DUE
 _SETS_ASIDE: Final = f"penstock.mode is quarantine, {_FOR_IDEMPOTENT_PRODUCERS}"
 _DROPS: Final = f"An interceptor drops records of this batch, {_FOR_IDEMPOTENT_PRODUCERS}"
 
@@ -78,7 +81,8 @@ class InterceptedBatches:
         Args:
             has_policies: Whether the topic has policies, so that the batch needs a verdict.
         """
-        self.received.arrive(partition)  # it may not have been known that it is intercepted
+        if partition.arrival is None:  # it may not have been known that the topic is intercepted
+            self.received.arrive(partition)
         if partition.idempotent_producer is None:
             return None
         if self._request.gateway.lane is not None:  # a reload may have been meanwhile
@@ -87,7 +91,7 @@ class InterceptedBatches:
         first_attempt = self._first_attempt(partition)
         has_lost = first_attempt is not None and first_attempt.dropped_count > 0
         is_pending = has_policies or has_lost
-        partition.transition_to(PartitionState.PENDING if is_pending else PartitionState.UNJUDGED)
+        partition.transition_to(PartitionState.PENDING if is_pending else _UNJUDGED)
         return first_attempt
 
     def _first_attempt(self, partition: ProducePartition) -> Batch | None:
@@ -111,7 +115,7 @@ class InterceptedBatches:
     def judged(self, partition: ProducePartition, verdict: PolicyVerdict) -> PolicyVerdict:
         """Record a verdict; return the effective one."""
         replacement = verdict.replacement
-        if partition.state is not PartitionState.UNCHANGED:
+        if not partition.is_unchanged:
             partition.transition_to(PartitionState.JUDGED)
         elif replacement is None:
             return verdict
@@ -314,7 +318,7 @@ class InterceptedBatches:
             if partition.is_answered:
                 self._decisions.withdraw(partition)
             elif decision is not None and decision.batch.is_done:
-                partition.transition_to(PartitionState.DUE)
+                partition.transition_to(_DUE)
             else:
                 data = self._send(partition)
                 if data is not None:
@@ -343,7 +347,7 @@ class InterceptedBatches:
     @property
     def due(self) -> Sequence[ProducePartition]:
         """The batches that are not sent to the broker, and get their response in `acknowledge`."""
-        return [partition for partition in self._batches if partition.state is PartitionState.DUE]
+        return [partition for partition in self._batches if partition.state is _DUE]
 
     # When it is answered
 
@@ -373,4 +377,4 @@ class InterceptedBatches:
 
 def _is_left_to_broker(partition: ProducePartition) -> bool:
     """Return whether a batch is damaged and not judged: the broker refuses it."""
-    return partition.state is PartitionState.UNJUDGED and not is_intact(partition.data)
+    return partition.state is _UNJUDGED and not is_intact(partition.data)

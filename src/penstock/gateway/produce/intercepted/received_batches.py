@@ -48,13 +48,11 @@ class ReceivedBatches:
     def arrive(self, partition: ProducePartition) -> None:
         """Register a received batch that may be intercepted, since others may overtake it.
 
-        Only if its sequence numbers may have to be changed, and if it is not registered.
+        Only if its sequence numbers may have to be changed.
         """
         producer, data = partition.producer, partition.topic.data
         topic = data.name if data.name is not None else data.topic_id
-        if partition.arrival is not None or producer is None or topic is None:
-            return
-        if self._translates(producer):
+        if producer is not None and self._translates(producer) and topic is not None:
             arrival = Arrival(topic, partition.number, producer.producer_id, self.principal)
             partition.arrival = arrival
             self._registered.append(partition)
