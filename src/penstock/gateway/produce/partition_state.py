@@ -54,7 +54,8 @@ TRANSITIONS: Final[dict[PartitionState, set[PartitionState]]] = {
         PartitionState.REPLACED,
         PartitionState.ANSWERED,
     },
-    # A damaged batch is sent without a decision: the broker refuses it.
+    # A damaged batch is sent without a decision, since the broker refuses it. So is a batch whose
+    # sequence numbers are not changed.
     PartitionState.UNJUDGED: {PartitionState.DECIDED, PartitionState.SENT, PartitionState.ANSWERED},
     # A retry may have been decided when it was received first.
     PartitionState.PENDING: {
