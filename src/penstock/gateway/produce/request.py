@@ -135,9 +135,9 @@ class ReceivedRequest:
 
     def answer(self, partition: ProducePartition, response: PartitionResponse) -> None:
         """Set the gateway's own response of a partition, which is then not sent to the broker."""
-        if partition.response is None:
+        if not partition.is_answered:
             self.answered.append(partition)
-        partition.response = response
+        partition.answer(response)
 
     def answer_topic(self, topic: ProduceTopic, response: PartitionResponse) -> None:
         """Set the same response of all partitions of a topic."""

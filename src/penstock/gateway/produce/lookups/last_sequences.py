@@ -149,11 +149,13 @@ def _with_leaders(
     last_sequences: LastSequences, doubted: Collection[str], current_leaders: Leaders
 ) -> LastSequences:
     return {
-        place: last
-        if last.code or place[0] not in doubted
-        else last._replace(leader=current_leaders[place])
-        if place in current_leaders
-        # Another broker is the leader now, and may respond differently.
-        else LastSequence(REQUEST_TIMED_OUT)
+        place: _with_leader(last, current_leaders.get(place))
+        if place[0] in doubted and not last.code
+        else last
         for place, last in last_sequences.items()
     }
+
+
+def _with_leader(last: LastSequence, leader: Leader | None) -> LastSequence:
+    """Add the leader; without it another broker is the leader now, and may respond differently."""
+    return LastSequence(REQUEST_TIMED_OUT) if leader is None else last._replace(leader=leader)
