@@ -35,6 +35,7 @@ from tests.gateway.produce.intercepted import (
     request,
     two_partitions,
 )
+from tests.gateway.produce.producer_state.shared_topic import Topic
 from tests.gateway.sessions.talk import produce_response
 from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import parse_response, produce_request, produced, request_frame
@@ -671,3 +672,19 @@ def test_producers_of_topics_that_are_only_observed_keep_their_numbers_and_no_st
     assert talk.broker.take() == b"".join(frames)
     assert talk.producers.count == 0
     assert not talk.producers
+
+
+def test_a_stored_batch_is_a_success_after_a_restart_without_interceptors():
+    """Which of its records were dropped is not in its producer's record any more."""
+    topic = Topic()
+    talk = Intercepted(topic.gateway().producers)
+    for number in range(4):
+        talk.session.client_data(request(number, batch(b"a", b"b", first=2 * number)))
+        talk.decide(replaced(batch(b"a", first=2 * number), [1]))
+        talk.broker.take()
+        talk.session.upstream_data(produce_response(number, "judged"))
+    assert codes(talk) == [0] * 4
+    again = Intercepted(topic.gateway().read().producers)
+    again.judged = frozenset()
+    again.session.client_data(request(9, batch(b"a", b"b", first=4)))  # its response was lost
+    assert (again.broker.take(), codes(again)) == (b"", [0])

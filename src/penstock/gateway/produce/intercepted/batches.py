@@ -90,8 +90,7 @@ class InterceptedBatches:
             self._request.gateway.lane.forget(partition.topic.known_name)
         self._batches.append(partition)
         first_attempt = self._first_attempt(partition)
-        has_lost = first_attempt is not None and first_attempt.dropped_count > 0
-        is_pending = has_policies or has_lost
+        is_pending = has_policies or (first_attempt is not None and _has_known_drops(first_attempt))
         partition.transition_to(PartitionState.PENDING if is_pending else _UNJUDGED)
         return first_attempt
 
@@ -379,3 +378,12 @@ class InterceptedBatches:
 def _is_left_to_broker(partition: ProducePartition) -> bool:
     """Return whether a batch is damaged and not judged: the broker refuses it."""
     return partition.state is _UNJUDGED and not is_intact(partition.data)
+
+
+def _has_known_drops(batch: Batch) -> bool:
+    """Return whether a batch lost records, and which they were is known.
+
+    It is not known of a batch that was stored, and whose state was read from a record: its retry is
+    a success, and nothing of it is sent.
+    """
+    return batch.dropped_count > 0 and (batch.is_decided or len(batch.dropped_again) > 0)
