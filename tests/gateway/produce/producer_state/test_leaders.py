@@ -53,18 +53,34 @@ def test_a_leader_that_was_first_seen_long_ago_is_trusted_at_once():
     assert leaders.are_final("t", 0, NEW)
 
 
-def test_the_leaders_seen_first_are_forgotten_first(monkeypatch):
+@pytest.fixture
+def room_for_two(monkeypatch):
     monkeypatch.setattr("penstock.gateway.produce.producer_state.leaders.PARTITIONS_MAX", 2)
+
+
+@pytest.mark.usefixtures("room_for_two")
+def test_the_leaders_seen_first_are_forgotten_first_once_they_are_settled():
     clock = Clock()
     leaders = Leaders(clock)
-    for partition in range(3):
-        leaders.see("t", partition, NEW.epoch)
+    leaders.see("t", 0, NEW.epoch)
+    leaders.see("t", 1, NEW.epoch)
     clock.now += SETTLED_AFTER_S
-    assert [leaders.are_final("t", partition, NEW) for partition in (2, 1, 0)] == [
-        True,
-        True,
-        False,
-    ]
+    leaders.see("t", 2, NEW.epoch)
+    clock.now += SETTLED_AFTER_S
+    assert leaders.are_final("t", 2, NEW)
+    assert leaders.are_final("t", 1, NEW)
+    assert not leaders.are_final("t", 0, NEW)
+
+
+@pytest.mark.usefixtures("room_for_two")
+def test_more_partitions_than_there_is_room_for_end_one_after_another():
+    clock = Clock()
+    leaders = Leaders(clock)
+    waiting = set(range(6))
+    for _ in range(4 * int(SETTLED_AFTER_S)):
+        waiting = {partition for partition in waiting if not leaders.are_final("t", partition, NEW)}
+        clock.now += 1
+    assert not waiting
 
 
 def test_the_time_begins_again_with_the_next_leader():

@@ -63,12 +63,19 @@ class Leaders:
         return start <= self._now() - SETTLED_AFTER_S
 
     def _begin(self, topic: str, partition: int, epoch: int) -> float:
-        """Begin the time of a leader, and return its start: now."""
+        """Begin the time of a leader, and return its start: now.
+
+        If there is no room, the oldest leader is forgotten, but only if it is settled. Otherwise
+        this time is not kept: partitions that displace each other would wait without end.
+        """
         place, start = (topic, partition), self._now()
+        if place not in self._since and len(self._since) >= PARTITIONS_MAX:
+            oldest, (_, its_start) = next(iter(self._since.items()))
+            if its_start > start - SETTLED_AFTER_S:
+                return start
+            del self._since[oldest]
         self._since[place] = epoch, start
         self._since.move_to_end(place)
-        if len(self._since) > PARTITIONS_MAX:
-            self._since.popitem(last=False)
         return start
 
 
