@@ -26,6 +26,7 @@ class DeliveryReports:
         failed: Values that were never acknowledged, with the errors.
         aborted: The reasons for which transactions were aborted; they were retried.
         fatal: The fatal error.
+        stuck: The partitions that librdkafka left at a broker which is not their leader.
         ended: Whether it ended by itself.
     """
 
@@ -33,6 +34,7 @@ class DeliveryReports:
     failed: list[str] = field(default_factory=list)
     aborted: list[str] = field(default_factory=list)
     fatal: list[str] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
     ended: bool = False
 
     def note(self, event: str, value: str, at: str, text: str) -> None:
@@ -42,7 +44,7 @@ class DeliveryReports:
                 self.acknowledged.append(value.encode())
             case "ended":
                 self.ended = True
-            case "failed" | "aborted" | "fatal":
+            case "failed" | "aborted" | "fatal" | "stuck":
                 getattr(self, event).append(f"{at} {value} {text}")
             case _:
                 raise AssertionError(f"a producer says {event!r}")
@@ -85,7 +87,8 @@ class Account:
     def is_broken(self) -> bool:
         """Return whether there is a fault that no client causes by itself."""
         wrong = self.lost or self.undropped or self.misplaced
-        ended = self.deliveries.fatal and not self.refused_in_order
+        is_excused = self.refused_in_order or self.deliveries.stuck
+        ended = self.deliveries.fatal and not is_excused
         return bool(wrong or ended or not self.deliveries.ended)
 
     def __str__(self) -> str:
@@ -100,6 +103,7 @@ class Account:
             "failed": len(self.deliveries.failed),
             "aborted": len(self.deliveries.aborted),
             "fatal": len(self.deliveries.fatal),
+            "stuck partitions of librdkafka": len(self.deliveries.stuck),
             "refused in order by Kafka": len(self.refused_in_order),
             "did not end": int(not self.deliveries.ended),
         }

@@ -3,9 +3,10 @@
 A producer is `NAME,KIND,BOOTSTRAP,TOPIC`; those of the kind `crowd` have a topic in common, and
 numbers for names; a bootstrap's addresses are separated by `+`. Prints
 lines of name, event and value: `acknowledged` (of a transaction: when it is committed), `failed`,
-`aborted`, `fatal`, and finally `ended`.
+`aborted`, `fatal`, `stuck` (of a partition), and finally `ended`.
 """
 
+import json
 import sys
 import threading
 import time
@@ -30,6 +31,34 @@ LOGGED = {"debug": "eos", "log_level": 7}
 ENDED = threading.Event()
 SETTINGS = {"linger.ms": 1, "batch.num.messages": 2, "log_level": 0,
             "reconnect.backoff.max.ms": 500, "enable.idempotence": True}  # fmt: skip
+
+
+STATISTICS = 10
+"""How many statistics in a row, one a second, show that a partition is stuck."""
+
+
+class Assignments:
+    """Notes the partitions that librdkafka leaves at a broker which is not their leader.
+
+    If a leader moves away and back before the thread of its broker has heard of the first move,
+    librdkafka moves the partition to the other broker, and holds it for a preferred replica from
+    then on ("leader 1 unchanged, not migrating away from preferred replica 1"). It gets
+    NOT_LEADER_OR_FOLLOWER until a third broker leads (2.16; issues 3230 and 4976 of librdkafka).
+    """
+
+    def __init__(self, note) -> None:
+        self._note = note
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def __call__(self, statistics: str) -> None:
+        for topic, of_topic in json.loads(statistics)["topics"].items():
+            for partition, state in of_topic["partitions"].items():
+                is_elsewhere = 0 <= state["leader"] != state["broker"] >= 0
+                count = self._counts.get((topic, partition), 0) + 1 if is_elsewhere else 0
+                self._counts[topic, partition] = count
+                if count == STATISTICS:
+                    where = f"at {state['broker']}, leader {state['leader']}"
+                    self._note("stuck", partition, where)
 
 
 class Numbers:
@@ -63,6 +92,11 @@ class Numbers:
         self._began = max(self._began, now - self._sent / self._rate - 0.2)
 
 
+def watched(numbers: Numbers) -> dict[str, object]:
+    """Return the settings with which a producer notes that it is stuck."""
+    return {"statistics.interval.ms": 1000, "stats_cb": Assignments(numbers.note)}
+
+
 def idempotent(
     numbers: Numbers,
     bootstrap: str,
@@ -84,7 +118,7 @@ def idempotent(
         else:
             numbers.note("failed", value, error.str())
 
-    logged = LOGGED if window == WINDOW else {}
+    logged = {**LOGGED, **watched(numbers)} if window == WINDOW else {}
     producer = Producer({**SETTINGS, **logged, "bootstrap.servers": bootstrap,
                          "error_cb": numbers.remember, "message.timeout.ms": DELIVERY_S * 1000})  # fmt: skip
     number = first
@@ -102,7 +136,8 @@ def idempotent(
 
 
 def transactional(numbers: Numbers, bootstrap: str, topic: str, rate: int) -> None:
-    producer = Producer({**SETTINGS, "bootstrap.servers": bootstrap, "transactional.id": topic,
+    producer = Producer({**SETTINGS, **watched(numbers),
+                         "bootstrap.servers": bootstrap, "transactional.id": topic,
                          "message.timeout.ms": DELIVERY_S * 1000,
                          "transaction.timeout.ms": DELIVERY_S * 1000})  # fmt: skip
     retry(producer.init_transactions)

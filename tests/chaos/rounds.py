@@ -64,7 +64,7 @@ class Round:
                 found = getattr(settled, name)
                 if found:
                     lines.append(f"  {name}: {b' '.join(found[:200]).decode()}")
-            for name in ("fatal", "failed", "aborted"):
+            for name in ("fatal", "failed", "aborted", "stuck"):
                 lines += [f"  {name}: {text}" for text in getattr(settled.deliveries, name)[:5]]
         return "\n".join(lines) + "\n"
 

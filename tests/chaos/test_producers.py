@@ -1,10 +1,13 @@
 """Processes of producers, and the wait for their last output."""
 
+import json
 import sys
 
 import pytest
 
 from tests.chaos import producers
+from tests.chaos.account import DeliveryReports, account
+from tests.chaos.many_producers import STATISTICS, Assignments
 from tests.chaos.producers import Producer, Running
 from tests.chaos.world import Way
 
@@ -30,3 +33,28 @@ def test_a_silent_producer_is_not_waited_for(tmp_path, monkeypatch):
     found = deliveries_of(HANGS, tmp_path / "log")
     assert not found.ended
     assert found.acknowledged in ([b"7"], [])  # a busy machine may not come to it
+
+
+def statistics(broker, leader):
+    partition = {"broker": broker, "leader": leader}
+    return json.dumps({"topics": {"t": {"partitions": {"2": partition}}}})
+
+
+def test_a_partition_that_stays_at_another_broker_is_stuck():
+    notes = []
+    assignments = Assignments(lambda *note: notes.append(note))
+    for broker, leader in ((2, 1), (1, 1), (2, -1), (-1, 1)):
+        for _ in range(STATISTICS - 1):
+            assignments(statistics(broker, leader))
+    assert notes == []
+    for _ in range(2 * STATISTICS):
+        assignments(statistics(2, 1))
+    assert notes == [("stuck", "2", "at 2, leader 1")]
+
+
+def test_only_the_end_of_a_stuck_producer_is_its_own_fault():
+    stuck = DeliveryReports(acknowledged=[b"1"], fatal=["f"], stuck=["2"], ended=True)
+    assert not account(stuck, [(b"k", b"1")], drops=False).is_broken
+    assert account(stuck, [], drops=False).is_broken, "a record is lost"
+    other = DeliveryReports(acknowledged=[b"1"], fatal=["f"], ended=True)
+    assert account(other, [(b"k", b"1")], drops=False).is_broken
