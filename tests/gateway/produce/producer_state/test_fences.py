@@ -14,7 +14,13 @@ from penstock.gateway.produce.producer_state.producer.stored_at_leader import (
 from penstock.gateway.produce.producer_state.records.fences import Fence, Fences, Head
 from penstock.kafka.wire.errors import NOT_LEADER_OR_FOLLOWER
 from penstock.kafka.wire.requests.leaders import Leader
-from tests.gateway.produce.producer_state.shared_topic import ARRIVAL, KEY, TIMED_OUT, Topic
+from tests.gateway.produce.producer_state.shared_topic import (
+    ARRIVAL,
+    KEY,
+    OUT_OF_ORDER,
+    TIMED_OUT,
+    Topic,
+)
 
 
 def head(writer, seen, *, fences=False, fence=None):
@@ -554,3 +560,17 @@ def test_the_last_sequence_is_requested_if_earlier_batches_are_not_known(
         each.read()
     gateway_2.find_last_sequence(7, 1, last=6)
     assert gateway_2.decide(7, 1).broker_first == 7, "the broker has a batch with the number 6"
+
+
+@pytest.mark.parametrize(("idle_s", "answer"), [(60, OUT_OF_ORDER), (90_000, None)])
+def test_an_idle_producer_continues_in_an_epoch_without_a_record(idle_s, answer):
+    """A broker forgets it after a day, too, and takes any sequence number."""
+    topic = Topic()
+    topic.gateway().store(0, 10, (0,))
+    restarted = topic.gateway().read()  # the batches of epoch 1 lost no records
+    restarted.now += idle_s
+    numbers = Range(7, 1)
+    assert restarted.producers.queries.is_needed(KEY, 1, numbers, (), connection=1)
+    restarted.producers.queries.on_last_sequence(KEY, ARRIVAL, 1, numbers, None, connection=1)
+    batch = restarted.decide(7, 1, epoch=1)
+    assert (batch if isinstance(batch, int) else None) == answer

@@ -239,7 +239,8 @@ class KnownProducers:
             if epoch > previous_state.epoch:
                 if previous_state.at_broker.history not in BEGUN:
                     history = History.COMPLETE if first == 0 else previous_state.at_broker.history
-                first = 0  # brokers expect that of a producer that they know
+                if not self._may_be_forgotten(previous_state):
+                    first = 0  # brokers expect that of a producer that they know
                 self.in_use.supersede(key)
             else:
                 self.in_use.remove(key)
@@ -251,6 +252,10 @@ class KnownProducers:
         self.in_use.add(key, producer)
         self._bound()
         return producer
+
+    def _may_be_forgotten(self, producer: Producer) -> bool:
+        """Whether the broker may have forgotten a producer, and takes any number for its next."""
+        return producer.used < self._now() - self._limits.expiration_s / 2
 
     def forget(self, key: ProducerKey) -> None:
         """Forget all that is known of a producer."""
