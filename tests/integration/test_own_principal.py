@@ -24,7 +24,7 @@ from penstock.kafka.local import LocalKafka
 from tests.conftest import create_topic
 from tests.gateways import PENSTOCK, RunningGateway, gateway_port, write_configuration
 from tests.integration.reading import read_topic, values_of
-from tests.kafka.cluster.token_endpoint import TokenEndpoint
+from tests.kafka.client.token_endpoint import TokenEndpoint
 from tests.secured import (
     ADMIN_LOGIN,
     SCRAM,

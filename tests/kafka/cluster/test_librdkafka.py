@@ -16,7 +16,7 @@ from penstock.kafka.cluster.librdkafka import (
     watched,
 )
 from tests.kafka.client.settings import FILE
-from tests.kafka.cluster.token_endpoint import unsigned
+from tests.kafka.client.token_endpoint import unsigned
 
 OAUTH = {
     "bootstrap.servers": "127.0.0.1:9",

@@ -16,7 +16,7 @@ from penstock.configuration.clients.client_keys import CLIENT_KEYS
 from penstock.configuration.clients.librdkafka_keys import LOGIN_OF_LIBRDKAFKA, client_properties
 from penstock.configuration.clients.login import read_login
 from penstock.configuration.clients.upstream_keys import CLIENT_ID
-from penstock.kafka.cluster.tokens import OAuthTokens, TokenError
+from penstock.kafka.client.connections.tokens import OAuthTokens, TokenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

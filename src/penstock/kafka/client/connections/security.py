@@ -11,7 +11,7 @@ from penstock.configuration.clients.tls import client_context
 from penstock.configuration.clients.upstream_keys import check_upstream
 from penstock.configuration.errors import ConfigurationError
 from penstock.kafka.client.connections.oauth import TokenProvider
-from penstock.kafka.cluster.tokens import OAuthTokens
+from penstock.kafka.client.connections.tokens import OAuthTokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
