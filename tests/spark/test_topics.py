@@ -132,7 +132,7 @@ def test_offsets_by_partition_need_a_single_topic(command, file, topics):
 def test_tasks_reach_executors_and_each_gets_its_own(spark, file, topics, ordered):
     """What a job on raw batches does before it reads: plan, pack, travel, connect."""
     configuration = load_configuration(file)
-    cluster = Cluster(configuration.upstream_properties, configuration.folder)
+    cluster = Cluster(configuration.upstream_properties, configuration.path)
     ranges = cluster.ranges(cluster.topics(",".join(topics)), "earliest")
     access = ClusterAccess.of(configuration.upstream_properties, configuration.path)
     assert measured(access.connect(), ranges).of.keys() == {

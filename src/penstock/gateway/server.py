@@ -127,7 +127,7 @@ class Gateway:
         self._reloading = asyncio.Lock()
         self._started = False
         self._ended = False
-        self.cluster = ClusterMetadata(upstream, configuration.folder)
+        self.cluster = ClusterMetadata(upstream, configuration.path)
         self._topic_configs = OpenedTopicConfigs(
             self._name, upstream, self.cluster, self._topic_configs_changed, self.run
         )

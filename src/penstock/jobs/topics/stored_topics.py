@@ -47,7 +47,7 @@ class StoredTopics:
     @cached_property
     def cluster(self) -> Cluster:
         """The cluster."""
-        return Cluster(self.properties, self.file.parent)
+        return Cluster(self.properties, self.file)
 
     @property
     def access(self) -> ClusterAccess:

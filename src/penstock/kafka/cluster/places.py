@@ -125,7 +125,6 @@ def read_places(
     """
     log = CompactedTopic(
         properties,
-        file.parent,
         topic,
         file,
         key=key,

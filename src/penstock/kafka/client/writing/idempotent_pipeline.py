@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
 
 from penstock.kafka.client.connections.pipeline import Pipeline
-from penstock.kafka.client.errors import ClientError
+from penstock.kafka.client.connections.retries import retried
 from penstock.kafka.client.protocol.producer_id import PRODUCER_ID_REQUEST, producer_of
 
 if TYPE_CHECKING:
@@ -36,16 +36,21 @@ def idempotent_pipeline(connection: Connection, limits: WriterLimits) -> Pipelin
     return pipeline
 
 
-def new_producer(connection: Connection) -> ProducerIdAndEpoch:
+def new_producer(connection: Connection, timeout_s: float | None = None) -> ProducerIdAndEpoch:
     """Return a new producer without transactions.
+
+    Args:
+        timeout_s: When to give up; `default.api.timeout.ms` by default.
 
     Raises:
         ClientError: The cluster does not respond in time, or denies it.
     """
-    retries = connection.retries()
-    while True:
-        try:
-            response = connection.send_to_any(PRODUCER_ID_REQUEST, InitProducerIdResponse)
-            return producer_of(response)
-        except ClientError as error:
-            retries.after(error)
+    limit_s = connection.settings.api_timeout_s if timeout_s is None else timeout_s
+    return retried(connection, limit_s, lambda left_s: _new_producer(connection, left_s))
+
+
+def _new_producer(connection: Connection, timeout_s: float) -> ProducerIdAndEpoch:
+    response = connection.send_to_any(
+        PRODUCER_ID_REQUEST, InitProducerIdResponse, timeout_s=timeout_s
+    )
+    return producer_of(response)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Final
 
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
-
 from penstock.kafka.client.positions import short_id
-from penstock.kafka.client.protocol.produced_batches import BatchSource
-from penstock.kafka.records.header import MAGIC
+from penstock.kafka.client.writing.own_records import own_batch, own_source
 
 if TYPE_CHECKING:
     from penstock.kafka.client.positions import Position, PositionTask
@@ -24,7 +20,7 @@ class PlaceRecords:
     def __init__(self, topic: str) -> None:
         """Take the name of the topic."""
         self.partition = (topic, _PARTITION)
-        self.source = BatchSource(topic, _PARTITION, -1)
+        self.source = own_source(topic, _PARTITION)
 
     @staticmethod
     def batch(task: PositionTask, position: Position) -> bytes:
@@ -39,7 +35,4 @@ class PlaceRecords:
             "metadata": "",
             "run": position.run,
         }
-        key, data = task.transactional_id.encode(), json.dumps(value).encode()
-        builder = DefaultRecordBatchBuilder(MAGIC, 0, 0, -1, -1, -1, len(key) + len(data) + 1024)
-        builder.append(0, int(time.time() * 1000), key, data, [])
-        return bytes(builder.build())
+        return own_batch([(task.transactional_id.encode(), json.dumps(value).encode())])
