@@ -159,6 +159,25 @@ def test_right_after_creation_leaders_are_waited_for(cluster, admin):
     assert len(cluster.ranges(cluster.topics(name), "earliest")) == 200
 
 
+def test_a_record_by_its_offset(cluster, topic, produce):
+    name = topic()
+    produce(name, JANUARY, FEBRUARY)
+    found = cluster.topic(name)
+    record = cluster.record(found, 0, 1)
+    assert (record.timestamp, record.key, record.value) == (FEBRUARY, None, b"x")
+    with pytest.raises(ConfigurationError, match="there is no record there"):
+        cluster.record(found, 0, 2)
+
+
+def test_the_offsets_of_a_group(cluster, topic, produce):
+    name = topic("grouped", 2)
+    produce(name, JANUARY, FEBRUARY)
+    found = cluster.topic(name)
+    assert cluster.committed(found, "penstock-test") == {0: 0, 1: 0}
+    cluster.commit(found, "penstock-test", {0: 2})
+    assert cluster.committed(found, "penstock-test") == {0: 2, 1: 0}
+
+
 @pytest.mark.parametrize("look_up", [Cluster.names, lambda cluster: cluster.topic("t")])
 def test_the_error_of_an_unavailable_cluster_has_that_of_the_connection(
     look_up, monkeypatch, capsys

@@ -217,6 +217,7 @@ class CompactedTopic:
         try:
             return self._end(time.monotonic() + timeout_s)
         except (ClientError, MalformedError) as error:
+            error.__traceback__ = None  # its frames have the response, which has the error
             raise CompactedTopicError(f"{self.topic}: {error}") from None
 
     def _end(self, deadline: float, *, committed: bool = False) -> int:

@@ -405,12 +405,12 @@ class Cluster:
             ClusterError: The cluster does not respond.
         """
         self._given(topic, f"{partition}:{offset}", self.bounds(topic), "--offset")
-        wanted = WantedRange(topic.name, partition, offset, offset + 1, topic.topic_id)
+        offset_range = WantedRange(topic.name, partition, offset, offset + 1, topic.topic_id)
         with self._requesting():
             connection = self._connection
             reader = RangeReader(
                 connection,
-                wanted,
+                offset_range,
                 on_lost=lambda _: None,
                 retries=connection.retries(_TIMEOUT_S),
             )

@@ -144,5 +144,5 @@ def _known(
                 offsets[partition] = answer
             elif answer.code >= 0 and answer.code not in RETRIABLE:
                 raise response_error(answer.code, str(partition))
-            # Codes below 0 are librdkafka's own: there is no connection, or no answer in time.
+            # Codes below 0: there is no connection, or no answer in time.
     return offsets

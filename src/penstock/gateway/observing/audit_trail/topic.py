@@ -62,7 +62,7 @@ class _Waiting(NamedTuple):
     """A record that is not stored yet.
 
     Attributes:
-        is_alone: Whether it gets a batch of its own, as brokers have rejected a batch with it.
+        is_alone: Whether its batch has no other record, as brokers have rejected a larger batch.
     """
 
     record: bytes
@@ -173,8 +173,8 @@ class AuditTopic:
         if not self._sending:
             self._begin()
         if self._pipeline is None or self._pipeline.poll(_POLL_S):
-            sent, self._sending = self._sending, []
-            self._settle([each.record for each in sent], is_written=True)
+            records, self._sending = self._sending, []
+            self._settle([each.record for each in records], is_written=True)
 
     def _begin(self) -> None:
         if self._pipeline is None:

@@ -141,9 +141,9 @@ def _answers(
     try:
         response = read_entity(pending.wait(timeout_s), ListOffsetsResponse)
     except ClientError as error:
-        return dict.fromkeys(places, error)
-    missing = BrokerUnreachableError("the leader returned no offset")
-    answers: dict[_Place, Listed] = dict.fromkeys(places, missing)
+        return dict.fromkeys(places, error.with_traceback(None))
+    no_offset = BrokerUnreachableError("the leader returned no offset")
+    answers: dict[_Place, Listed] = dict.fromkeys(places, no_offset)
     for topic in response.topics:
         for result in topic.partitions:
             place = str(topic.name), int(result.partition_index)

@@ -34,7 +34,7 @@ from penstock.kafka.client.connections.metadata import (
     read_topics,
 )
 from penstock.kafka.client.connections.retries import Retries
-from penstock.kafka.client.connections.security import connection_options
+from penstock.kafka.client.connections.security import ConnectionSecurity
 from penstock.kafka.client.connections.settings import read_settings
 from penstock.kafka.client.errors import BrokerUnreachableError, ClientError, response_error
 from penstock.kafka.client.protocol.raw_requests import (
@@ -77,7 +77,10 @@ class PendingResponse:
             LoginError: The connection was refused.
             UnsupportedVersionError: The broker does not serve the version.
         """
-        return _result_of(self._future, timeout_s)
+        try:
+            return _result_of(self._future, timeout_s)
+        finally:
+            del self  # or an error would keep this frame, which keeps the error
 
     def is_done(self) -> bool:
         """Return whether `wait` would return, or raise, at once."""
@@ -95,8 +98,8 @@ class PendingResponse:
 def first_done(pending: Iterable[PendingResponse], timeout_s: float) -> PendingResponse | None:
     """Wait for the first of some responses, or for a lost connection; None if the time is over."""
     responses = {response._future: response for response in pending}  # noqa: SLF001 - of this module
-    done = wait_for(responses, timeout_s, FIRST_COMPLETED).done
-    return next((responses[future] for future in done), None)
+    finished = wait_for(responses, timeout_s, FIRST_COMPLETED).done
+    return next((responses[future] for future in finished), None)
 
 
 class Connection:
@@ -115,9 +118,9 @@ class Connection:
         self.settings: Settings = read_settings(properties, file)
         self._process = os.getpid()
         self._loop = uvloop.new_event_loop()
-        options = connection_options(properties, file)
-        self._brokers = Brokers(self.settings, options)
-        self._here = Brokers(self.settings, options, self._brokers)
+        security = ConnectionSecurity(properties, file)
+        self._brokers = Brokers(self.settings, security)
+        self._here = Brokers(self.settings, security, self._brokers)
         self._topics: dict[str, TopicLeaders] = {}
         self._stale: set[str] = set()
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -211,10 +214,12 @@ class Connection:
             ClientError: There is no response. `retriable` is whether to try again.
             WireError: The response cannot be read.
         """
-        pending = self.begin(
-            node, raw_request(request), channel=channel, has_deadline=timeout_s is not None
+        has_deadline = timeout_s is not None
+        raw = raw_request(request)
+        return read_entity(
+            self.begin(node, raw, channel=channel, has_deadline=has_deadline).wait(timeout_s),
+            response,
         )
-        return read_entity(pending.wait(timeout_s), response)
 
     def send_to_any(self, request: Any, response: type[T], *, timeout_s: float | None = None) -> T:
         """Send a request of the protocol library to any broker; return the response.
