@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.kafka.client.connections.pipeline import Pipeline
 from penstock.kafka.client.errors import ClientError, ResponseError
 from penstock.kafka.client.protocol.write_errors import AbortedError, RefusedBatchError
-from penstock.kafka.client.writing.idempotent_pipeline import new_producer
+from penstock.kafka.client.writing.idempotent_pipeline import idempotent_pipeline
+from penstock.kafka.client.writing.limits import WriterLimits
 from penstock.kafka.client.writing.own_records import own_batch, own_source
 from penstock.kafka.wire.errors import INVALID_TOPIC_EXCEPTION, WireError
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock.kafka.client.connections.connection import Connection
+    from penstock.kafka.client.connections.pipeline import Pipeline
     from penstock.kafka.client.protocol.produced_batches import BatchSource
 
     Done = Callable[[int, str | None], None]
@@ -164,18 +165,14 @@ class CompactedTopicWriter:
     def _write(self, records: Sequence[_Waiting], deadline: float) -> int:
         """Write a batch; return the offset after it, or 0 if that is not known."""
         if self._pipeline is None:
-            producer = new_producer(self._connection, deadline - time.monotonic())
-            pipeline = Pipeline(
+            self._pipeline = idempotent_pipeline(
                 self._connection,
-                transactional_id=None,
-                max_bytes=RECORD_MAX_BYTES,
-                timeout_s=MESSAGE_TIMEOUT_S,
+                WriterLimits(RECORD_MAX_BYTES, delivery_timeout_s=MESSAGE_TIMEOUT_S),
+                timeout_s=deadline - time.monotonic(),
                 channel=f"write {self.topic}",
                 on_stored=self._stored,
                 on_retry=self._take_cause,
             )
-            pipeline.start(producer)
-            self._pipeline = pipeline
         batch = own_batch([(record.key, record.value) for record in records])
         self._cause = ""
         self._pipeline.put(self.topic, _PARTITION, batch, self._source, deadline)

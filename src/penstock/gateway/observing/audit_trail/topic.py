@@ -20,10 +20,10 @@ from penstock.errors import UnavailableError
 from penstock.kafka.client.admin.topics import WRITE, DescribedTopic, NewTopic
 from penstock.kafka.client.connections.connection import LEADER_NOT_AVAILABLE, Connection, connect
 from penstock.kafka.client.connections.metadata import NO_NODE
-from penstock.kafka.client.connections.pipeline import Pipeline
 from penstock.kafka.client.errors import ClientError, DeniedError, ResponseError, response_error
 from penstock.kafka.client.protocol.write_errors import RefusedBatchError
-from penstock.kafka.client.writing.idempotent_pipeline import new_producer
+from penstock.kafka.client.writing.idempotent_pipeline import idempotent_pipeline
+from penstock.kafka.client.writing.limits import WriterLimits
 from penstock.kafka.client.writing.own_records import LZ4, own_batch, own_source
 from penstock.kafka.cluster.created_topics import configs_of, create, describe
 from penstock.kafka.wire.errors import WireError
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.gateway.observing.audit_trail.trail import Settle
+    from penstock.kafka.client.connections.pipeline import Pipeline
 
 log = structlog.get_logger()
 
@@ -41,8 +42,8 @@ _RETRY_S: Final = 1.0
 _TIMEOUT_S: Final = 5.0
 _BATCH_BYTES: Final = 512 * 1024
 """Of a batch before it is compressed; a larger record is alone."""
-_BYTES_MAX: Final = 2**30
-"""One batch at a time is on its way."""
+_LIMITS: Final = WriterLimits(delivery_timeout_s=math.inf)
+"""Records are bounded by the trail, and are not given up for their age."""
 _REJECTED: Final = frozenset(
     {
         int(ErrorCode.message_too_large),
@@ -185,18 +186,10 @@ class AuditTopic:
         self._pipeline.put(self.name, partition, batch, own_source(self.name, partition))
 
     def _new_pipeline(self) -> Pipeline:
-        connection = self._connection
-        producer = new_producer(connection, _TIMEOUT_S)
-        pipeline = Pipeline(
-            connection,
-            transactional_id=None,
-            max_bytes=_BYTES_MAX,
-            timeout_s=math.inf,  # it is bounded by the trail, and is not given up for its age
-            channel="audit trail",
+        return idempotent_pipeline(
+            self._connection, _LIMITS, timeout_s=_TIMEOUT_S, channel="audit trail",
             on_retry=self._take_cause,
-        )
-        pipeline.start(producer)
-        return pipeline
+        )  # fmt: skip
 
     def _take_cause(self, error: ClientError) -> None:
         if _code(error) in _REJECTED:

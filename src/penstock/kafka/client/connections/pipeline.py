@@ -70,7 +70,7 @@ _REFUSED: Final[Mapping[int, str]] = {
 }
 
 
-def _ignore(*_: object) -> None:
+def ignore(*_: object) -> None:
     """Do nothing."""
 
 
@@ -178,8 +178,8 @@ class Pipeline:
         timeout_s: float,
         sent_from_bytes: int = _SENT_FROM_BYTES,
         channel: str = CHANNEL,
-        on_stored: Callable[[BatchSource, int], None] = _ignore,
-        on_retry: Callable[[ClientError], None] = _ignore,
+        on_stored: Callable[[BatchSource, int], None] = ignore,
+        on_retry: Callable[[ClientError], None] = ignore,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:

@@ -13,8 +13,6 @@ from penstock.configuration.clients.stores import location_of
 from penstock.configuration.clients.tls import client_context
 from penstock.configuration.clients.upstream_keys import check_upstream
 from penstock.configuration.errors import ConfigurationError
-from penstock.kafka.client.connections.oauth import TokenProvider
-from penstock.kafka.client.connections.tokens import OAuthTokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,6 +99,10 @@ def connection_options(properties: Mapping[str, str], file: Path) -> dict[str, A
 def _sasl(login: Login, properties: Mapping[str, str], file: Path) -> dict[str, Any]:
     options: dict[str, Any] = {"sasl_mechanism": login.mechanism}
     if login.oauth is not None:
+        # aiokafka takes long to import, and is not needed to check other keys.
+        from penstock.kafka.client.connections.oauth import TokenProvider  # noqa: PLC0415
+        from penstock.kafka.client.connections.tokens import OAuthTokens  # noqa: PLC0415
+
         options["sasl_oauth_token_provider"] = TokenProvider(OAuthTokens(login.oauth, file))
     elif login.mechanism == "GSSAPI":
         options |= _kerberos(properties, file)
