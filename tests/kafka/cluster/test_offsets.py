@@ -159,13 +159,16 @@ def test_right_after_creation_leaders_are_waited_for(cluster, admin):
     assert len(cluster.ranges(cluster.topics(name), "earliest")) == 200
 
 
-def test_a_record_by_its_offset(cluster, topic, produce):
+def test_a_record_by_its_offset(cluster, topic, produce, monkeypatch):
     name = topic()
     produce(name, JANUARY, FEBRUARY)
     found = cluster.topic(name)
     record = cluster.record(found, 0, 1)
     assert (record.timestamp, record.key, record.value) == (FEBRUARY, None, b"x")
-    with pytest.raises(ConfigurationError, match="there is no record there"):
+    with pytest.raises(ConfigurationError, match="holds the offsets from 0 up to 2"):
+        cluster.record(found, 0, 3)
+    monkeypatch.setattr(offsets, "_TIMEOUT_S", 2.0)
+    with pytest.raises(ClusterError, match=f"{name} 0:2 was not sent in time"):
         cluster.record(found, 0, 2)
 
 

@@ -23,7 +23,7 @@ from penstock.kafka.client.admin.topics import (
     list_topics,
 )
 from penstock.kafka.client.connections.connection import Connection, connect
-from penstock.kafka.client.errors import ClientError, response_error
+from penstock.kafka.client.errors import ClientError, NotReadableYetError, response_error
 from penstock.kafka.client.positions import Position, commit_positions, read_positions
 from penstock.kafka.client.reading.batches import read_fetched_batch
 from penstock.kafka.client.reading.offset_ranges import WantedRange
@@ -406,24 +406,28 @@ class Cluster:
         """
         self._given(topic, f"{partition}:{offset}", self.bounds(topic), "--offset")
         offset_range = WantedRange(topic.name, partition, offset, offset + 1, topic.topic_id)
-        with self._requesting():
-            connection = self._connection
-            reader = RangeReader(
-                connection,
-                offset_range,
-                on_lost=lambda _: None,
-                retries=connection.retries(_TIMEOUT_S),
-            )
-            for fetched in reader:
-                records = read_fetched_batch(fetched, max_decompressed_bytes=_NO_LIMIT).records
-                if len(records):
-                    return Record(
-                        records.timestamps[0],
-                        records.keys[0],
-                        records.values[0],
-                        records.headers[0],
-                    )
-        raise ConfigurationError(f"--offset {partition}:{offset}: there is no record there")
+        try:
+            with self._requesting():
+                record = self._read(offset_range)
+        except NotReadableYetError:
+            raise ClusterError(f"{topic.name} {partition}:{offset} was not sent in time") from None
+        if record is None:
+            raise ConfigurationError(f"--offset {partition}:{offset}: there is no record there")
+        return record
+
+    def _read(self, offset_range: WantedRange) -> Record | None:
+        """Return the first record of a range; None if it has none."""
+        connection = self._connection
+        reader = RangeReader(
+            connection, offset_range, on_lost=lambda _: None, retries=connection.retries(_TIMEOUT_S)
+        )
+        for fetched in reader:
+            records = read_fetched_batch(fetched, max_decompressed_bytes=_NO_LIMIT).records
+            if len(records):
+                return Record(
+                    records.timestamps[0], records.keys[0], records.values[0], records.headers[0]
+                )
+        return None
 
     def committed(self, topic: Topic, group: str) -> dict[int, int]:
         """Return the offsets that a group has committed; the beginning where it has none.
@@ -465,6 +469,8 @@ class Cluster:
         """Raise the errors of requests as `ClusterError`."""
         try:
             yield
+        except NotReadableYetError:
+            raise
         except (ClientError, MalformedError) as error:
             raise self._unreachable(error) from None
 
