@@ -433,7 +433,7 @@ class Noted(Pipe):
         self.pipeline._on_retry = self.causes.append
 
 
-def test_what_is_stored_is_noted_with_its_offset():
+def test_a_batch_that_is_stored_is_noted_with_the_offset():
     pipe = Noted()
     pipe.broker.offset = 17
     pipe.broker.script[PRODUCE] = [ErrorCode.not_enough_replicas]
