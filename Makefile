@@ -7,7 +7,7 @@ CACHE := $(CURDIR)/.cache
 # Everything that is downloaded or built stays in this checkout.
 export PENSTOCK_CACHE := $(CACHE)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Else each of the many processes of the tests compiles all that it imports.
+# Else each of the many processes of the tests compiles all that it imports, and the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
 STAMP := $(VENV)/.installed
@@ -55,9 +55,7 @@ IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 # Those of make slow-suites, and of .github/workflows/nightly.yml.
 SLOW_SUITES := slow interop chaos spark spark-kills spark-versions spark-tables kafka-versions parity registry model mutants fuzz schemas suites kills soak conformance console-browser
 
-# Compiling the tests for each run would take half of the time: they are kept compiled, wherever the
-# environment says not to (PYTHONDONTWRITEBYTECODE), outside of the tree.
-UNIT := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CACHE)/pycache $(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2
+UNIT := $(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2
 
 .PHONY: optimised without-tools help setup demo dist unit test floors lowest test-native asan slow slow-suites coverage console-browser screenshots interop chaos spark spark-kills spark-versions kafka-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart image sbom site man workflows lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark docs clean
 
@@ -118,10 +116,11 @@ demo: setup  ## the main job, end to end, on a real Kafka on this machine
 unit: $(NATIVE)  ## the tests that need no Kafka, no Spark, no process and no seconds each: under a minute, without what else make setup fetches; ORDER= repeats an order
 	$(UNIT) -m "unit and not thorough"
 
-# What needs no other result of these is done at the same time. Lint has run the tests of words.
+# What needs no other result of these is done at the same time: Kafka is fetched, which is mostly
+# waiting, beside the linters. Lint has run the tests of words.
 test:  ## linters, types, import contracts, unit tests, and the tests against a real Kafka; under 20 minutes
-	$(MAKE) setup
-	$(MAKE) --jobs=2 lint test-native $(ARCHIVED)
+	$(MAKE) --jobs=2 $(NATIVE) $(SPARK)
+	$(MAKE) --jobs=3 lint test-native $(ARCHIVED)
 	$(UNIT) -m unit --ignore=tests/test_words.py
 	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and not slow and $(OTHERS)"
 
@@ -143,7 +142,7 @@ slow: setup $(ARCHIVED)  ## the other tests against a real Kafka: those that tak
 slow-suites: setup  ## all slow suites one after another; .cache/slow-suites.tsv gets their seconds and exit codes; one that has passed on this commit is not run again; SUITES= for some, LIMIT= for the minutes of each (180)
 	$(BIN)/python -m tests.slow_suites --limit $(or $(LIMIT),180) $(or $(SUITES),$(SLOW_SUITES))
 
-test-native: setup  ## the tests of native/ that need no Python; FUZZ_INPUTS= for more of them
+test-native: $(NATIVE)  ## the tests of native/ that need no Python; FUZZ_INPUTS= for more of them
 	$(if $(CARGO_WORKS),$(CARGO) test --quiet --locked --manifest-path native/Cargo.toml)
 
 asan: setup  ## the tests of native/ with AddressSanitizer; needs a nightly Rust
@@ -205,7 +204,7 @@ fuzz: setup  ## 500,000 requests that lie, and as many record sections; INPUTS= 
 	FUZZ_INPUTS=$(or $(INPUTS),500000) $(MAKE) test-native
 	$(BIN)/python -m pytest tests/kafka/records tests/gateway/lane/test_compression.py tests/gateway/lane/test_table_topics.py tests/hostile/test_fuzz.py -k random_inputs --fuzz-inputs=$(or $(INPUTS),500000) $(if $(SEED),--fuzz-seed=$(SEED)) -o timeout=10000
 
-mutants: $(NATIVE) $(CACHE)/tools-mutants/.installed  ## change the code at 200 random places, and count the changes that no unit test notices; SAMPLE= for another number, SEED= to repeat, ONLY= for one file or folder
+mutants: $(NATIVE) $(CACHE)/tools-mutants/.installed  ## change the code at 200 random places, as many in each room, and count the changes that no unit test notices; SAMPLE= for another number, SEED= to repeat, ONLY= for some files or folders
 	$(BIN)/python -m tests.mutants --tool $(CACHE)/tools-mutants/bin/python --sample $(or $(SAMPLE),200) $(if $(SEED),--seed $(SEED)) $(ONLY)
 
 schemas: setup  ## 100,000 pairs of a JSON schema and a text a draft, judged in both ways; PAIRS= for another number, SEED= to repeat
@@ -290,7 +289,7 @@ $(ACTIONLINT):
 workflows: $(ACTIONLINT)  ## what actionlint says of .github/workflows; builds actionlint with Go
 	$(ACTIONLINT)
 
-lint: setup  ## formatter, linter, strict types, import contracts, words of the documents
+lint: $(NATIVE) $(SPARK)  ## formatter, linter, strict types, import contracts, words of the documents
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -24,8 +24,8 @@ from penstock.gateway.observing.console.console import Console
 from penstock.gateway.observing.console.recent_refusals import NEW_MAX, ROWS_MAX, RecentRefusals
 from penstock.gateway.observing.metrics.broker_checks import Reached
 from penstock.gateway.observing.metrics.counts import GatewayCounts
+from penstock.gateway.observing.metrics.measured_gateway import ConnectionState
 from penstock.gateway.refusal_log import Refused
-from penstock.gateway.sessions.connection import ConnectionState
 
 TOPICS = 1000
 ROUNDS = 15

@@ -1,8 +1,8 @@
 """The order of tests: random, except for the slowest files, which are first.
 
-`make test` passes whole files to four processes in the order of the collection: with a long file
-at the end, three of them would have nothing to do. `--durations` in a log of CI shows when the list
-has to change.
+`make test` passes whole files to four processes in the order of the collection (`groups.py`): with a
+long file at the end, three of them would have nothing to do. All of `hostile` is one long file.
+`--durations` in a log of CI shows when the list has to change.
 """
 
 import os
@@ -14,32 +14,38 @@ import pytest
 
 TESTS: Final = Path(__file__).parent
 LONGEST: Final = (
-    "spark/jobs/test_split.py",
+    "spark/test_options_of_spark.py",
+    "spark/test_frame_stream.py",
+    "hostile/test_connections.py",
+    "chaos/test_exactly_once.py",
     "kafka/client/test_writer_failures.py",
     "spark/execution/test_failures.py",
-    "chaos/test_exactly_once.py",
     "integration/test_interceptors.py",
+    "integration/test_producer_state.py",
+    "integration/test_modes.py",
+    "spark/jobs/test_redrive.py",
+    "jobs/test_writing.py",
+    "spark/streams/test_split_stream.py",
+    "cli/test_commands.py",
     "interop/test_refusals.py",
+    "spark/jobs/test_split.py",
+    "parity/test_parity.py",
+    "jobs/test_audit.py",
+    "spark/jobs/test_audit.py",
     "spark/test_secrets.py",
     "spark/test_large_records.py",
-    "cli/test_commands.py",
+    "integration/test_security.py",
     "integration/test_chaos.py",
-    "integration/test_producer_state.py",
     "integration/test_record_validation.py",
-    "spark/jobs/test_redrive.py",
-    "parity/test_parity.py",
-    "hostile/test_connections.py",
     "hostile/test_login.py",
     "engine/test_supervisor.py",
     "integration/topics/test_settings_kept.py",
     "interop/test_dropped_connections.py",
-    "spark/jobs/test_audit.py",
     "spark/test_verdicts.py",
     "spark/jobs/test_redact.py",
     "hostile/test_all_at_once.py",
     "interop/test_java.py",
     "hostile/test_memory.py",
-    "integration/test_security.py",
     "hostile/test_names.py",
     "interop/test_clients.py",
     "spark/test_connect.py",

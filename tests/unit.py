@@ -23,6 +23,7 @@ MARKED_IN: Final = "spark"
 WITH_SPARK: Final = (
     MARKED_IN,
     "cli/test_query_watch.py",
+    "cli/test_spark_job.py",
     "cli/test_stream_lines.py",
     "engine/topic_configs/test_added_key.py",
     "jobs/topics/test_access.py",

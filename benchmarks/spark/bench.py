@@ -29,7 +29,7 @@ from rich.table import Table
 
 from penstock.jobs.audit import audit_raw
 from penstock.jobs.batches.targets import Target
-from penstock.jobs.positions import Known, claims
+from penstock.jobs.positions import KnownPositions, claims
 from penstock.jobs.runner import LocalRunner
 from penstock.jobs.tasks.writing import write_raw
 from penstock.jobs.tasks.writing_task import ACCEPTED, REJECTED, WritingTask
@@ -258,7 +258,7 @@ def run(
             for name, topic in zip(names, made, strict=True)
         }
         job = made[0]
-        claimed = claims(job, job, ranges, Known({}, {}))
+        claimed = claims(job, job, ranges, KnownPositions({}, {}))
         work = WritingTask(access, of_plan, ids, to, job, job, claimed)
         sizes = measured(access.connect(), ranges)
         result = write_raw(runner, ranges, work, sizes=sizes)

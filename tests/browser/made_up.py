@@ -20,8 +20,8 @@ from penstock.gateway.observing.metrics.broker_checks import Reached
 from penstock.gateway.observing.metrics.cells import BOUNDS
 from penstock.gateway.observing.metrics.counts import CountedTotals, GatewayCounts
 from penstock.gateway.observing.metrics.http_server import HttpServer
+from penstock.gateway.observing.metrics.measured_gateway import ConnectionState, ProducerFigures
 from penstock.gateway.refusal_log import Refused
-from penstock.gateway.sessions.connection import ConnectionState
 from tests.gateway.observing.metrics.schedules import schedule
 
 FILE = """
@@ -143,9 +143,7 @@ class Gateway:
         self.connections = [SimpleNamespace(state=state) for state in states]
         self.connections_max = 2**31 - 1
         self.budget = SimpleNamespace(used_bytes=38_400_000, max_bytes=2**30)
-        self.producers = SimpleNamespace(
-            count=0, translated=0, kept=SimpleNamespace(bytes=0, evicted=0)
-        )
+        self.producers = ProducerFigures(0, topics=0, kept_bytes=0, evicted=0, translated=0)
         self.audit_trail = SimpleNamespace(written=1360, left_out=0, held_bytes=0)
         self.settings_position = 57
         self.settings_are_missing = self.is_ending = False

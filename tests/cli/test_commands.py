@@ -147,12 +147,17 @@ def test_a_missing_file_is_2():
     assert "/no/such/file.properties: cannot be read" in done.stderr
 
 
-def test_a_cluster_that_cannot_be_reached_is_3(tmp_path):
+@pytest.fixture(scope="module")
+def without_cluster(tmp_path_factory):
+    """The port where no cluster is, and what a gateway says that has waited for it."""
     (port,) = free_ports(1)
-    file = write_configuration(tmp_path, f"127.0.0.1:{port}", gateway_port(), {})
+    folder = tmp_path_factory.mktemp("unreachable")
+    file = write_configuration(folder, f"127.0.0.1:{port}", gateway_port(), {})
+    return port, run("gateway", str(file))
 
-    done = run("gateway", str(file))
 
+def test_a_cluster_that_cannot_be_reached_is_3(without_cluster):
+    port, done = without_cluster
     assert done.returncode == 3
     assert f"127.0.0.1:{port}" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
@@ -170,10 +175,9 @@ def test_a_wrong_native_variable_is_one_line(tmp_path, monkeypatch, value):
     assert "Traceback" not in done.stderr
 
 
-def test_a_waiting_start_logs_the_reason(tmp_path):
-    file = write_configuration(tmp_path, f"127.0.0.1:{free_ports()[0]}", gateway_port(), {})
-
-    lines = [json.loads(line) for line in run("gateway", str(file)).stderr.splitlines()[:-1]]
+def test_a_waiting_start_logs_the_reason(without_cluster):
+    _, done = without_cluster
+    lines = [json.loads(line) for line in done.stderr.splitlines()[:-1]]
 
     [waits] = [line for line in lines if line["event"] == "waiting for the cluster"]
     assert waits["servers"].startswith("127.0.0.1:")

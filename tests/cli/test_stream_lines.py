@@ -1,12 +1,9 @@
 """The output of a stream on standard error."""
 
-from collections import Counter
-
 import pytest
 
 from penstock.cli.jobs.stream_lines import StreamLines, one_line
-from penstock.jobs.batches.counts import TaskCounts
-from penstock.jobs.report.counts import Reason
+from penstock.jobs.report.counts import Reason, RecordCounts
 from penstock.jobs.tasks.writing_task import WritingResult
 from penstock.kafka.cluster.ranges import Partition
 from penstock.spark.streams.figures import StreamFigures
@@ -35,10 +32,11 @@ def batch(number):
 
 
 def result(accepted=9, refused=1, message="bad"):
-    counts = TaskCounts(Counter({"accepted": accepted, "refused": refused}))
+    counts = RecordCounts()
+    counts.add_outcomes(Partition("t", 0), {"accepted": accepted, "refused": refused})
     if refused:
         counts.reasons.add(Reason("t", "refused", "p.P", 87, message), refused)
-    return WritingResult(counts, 0, {"t": counts.outcomes})
+    return WritingResult(counts)
 
 
 def test_lines_are_ten_seconds_apart_and_count_every_record(clock, capsys):

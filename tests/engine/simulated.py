@@ -109,15 +109,18 @@ class World:
         places: dict[object, Worker] = {}
         for process in alive:
             worker = process.worker
-            assert worker.sent_bytes == sum(job.size for job in worker.sent.values())
-            for attempt, job in worker.sent.items():
+            assert worker.sent_bytes == sum(job.size for job in worker.sent_jobs.values())
+            for attempt, job in worker.sent_jobs.items():
                 assert job.attempt == attempt
                 assert job.state is not JobState.WAITING
                 assert job.state is not JobState.ANSWERED or self.now > job.deadline
                 assert places.setdefault(job.topic_partition, worker) is worker, (
                     "a partition at two workers"
                 )
-            assert not any(j.exclusive for j in worker.sent.values()) or len(worker.sent) == 1
+            assert (
+                not any(j.exclusive for j in worker.sent_jobs.values())
+                or len(worker.sent_jobs) == 1
+            )
         for times in self.begun.values():
             assert times <= 1 + self.limits.retries + LOST_MAX, "begun too often"
 
@@ -179,7 +182,7 @@ class World:
                 process.began_at = self.now
                 process.last = attempt
                 process.phase = INTERCEPTING if job.interceptors else JUDGING
-                if process.worker.sent.get(attempt) is job:
+                if process.worker.sent_jobs.get(attempt) is job:
                     self.begun[job] += 1
                     if job.state is not JobState.ANSWERED:
                         self.begun_order[job.topic_partition, job.client].append(job)

@@ -78,23 +78,23 @@ def test_each_policy_sees_the_record_of_the_policy_before_it():
     assert [(step.number, step.kind, step.name) for step in found.steps] == [
         (1, "interceptor", "Upper"), (2, "record", "OnlyUpper")
     ]  # fmt: skip
-    assert [step.decided for step in found.steps] == ["replaced value", "accepted"]
-    assert "b'v'" in found.steps[0].saw
-    assert "b'V'" in found.steps[1].saw
+    assert [step.decision for step in found.steps] == ["replaced value", "accepted"]
+    assert "b'v'" in found.steps[0].input
+    assert "b'V'" in found.steps[1].input
 
 
 @pytest.mark.parametrize(
     ("interceptor", "words"), [(Same, "left as it is"), (Both, "replaced key and value")]
 )
 def test_an_interceptor_is_described_by_its_changes(interceptor, words):
-    assert [step.decided for step in explained(interceptor).steps] == [words]
+    assert [step.decision for step in explained(interceptor).steps] == [words]
 
 
 def test_after_a_refusal_no_policy_is_called():
     found = explained(OnlyUpper, Away)
     assert (found.verdict.outcome, found.verdict.policy) == (Outcome.REFUSED, "OnlyUpper")
     assert len(found.steps) == 1
-    assert "not upper case" in found.steps[0].decided
+    assert "not upper case" in found.steps[0].decision
 
 
 def test_a_dropped_record_ends_it_too():
@@ -107,7 +107,7 @@ def test_a_policy_that_cannot_decide_now_is_the_last_step():
     found = explained(Away, OnlyUpper)
     assert found.verdict.outcome is Outcome.POSTPONED
     assert [(step.number, step.name) for step in found.steps] == [(1, "Away")]
-    assert "the registry is away" in found.steps[0].decided
+    assert "the registry is away" in found.steps[0].decision
 
 
 def test_without_policies_the_record_is_accepted():

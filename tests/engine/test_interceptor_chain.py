@@ -59,7 +59,7 @@ def test_however_a_chain_is_mixed_each_record_becomes_the_same(kinds, records):
     assert verdicts == expected
     assert (list(first.keys), list(first.values)) == (list(other.keys), list(other.values))
     # Record by record, what one changes in a record that another drops is no change.
-    assert first.changed == other.changed or (first.verdicts and first.changed)
+    assert first.has_changes == other.has_changes or (first.verdicts and first.has_changes)
 
 
 @pytest.mark.thorough
@@ -95,14 +95,14 @@ def test_the_next_interceptor_gets_no_records_after_the_first_failure():
 @given(some_kinds)
 def test_a_change_that_is_undone_is_no_change(kinds):
     done, _ = run([*kinds, "batch"][:2], [bytes([CHANGE, UNDO, LEAVE]), bytes(3)])
-    assert not done.changed
+    assert not done.has_changes
 
 
 def test_unchanged_records_are_not_replaced():
     done, verdicts = run(["batch"], [bytes(3), bytes(3)])
-    assert (done.changed, verdicts) == (False, [])
+    assert (done.has_changes, verdicts) == (False, [])
     done, _ = run(["batch"], [bytes(3), bytes([CHANGE, 0, 0])])
-    assert done.changed
+    assert done.has_changes
     assert list(done.values) == [bytes(3), bytes([CHANGE, 0, 0]) + CHANGED]
 
 
@@ -171,7 +171,7 @@ def test_a_bad_record_does_not_fail_the_others_if_each_is_judged_separately():
     assert list(done.values) == [b"a", b"b", None, b"c", b"d"]
     assert list(done.keys) == [b"k", b"k", None, b"k", b"k"]
     assert [(n, verdict.outcome) for n, verdict in done.verdicts] == [(2, Outcome.FAILED)]
-    assert done.changed
+    assert done.has_changes
 
 
 @pytest.mark.parametrize(

@@ -320,7 +320,7 @@ def test_explain_names_them_in_order(file):
     record = LocatedRecord(0, TOPIC_ID, Record(0, None, b"b", ()))
 
     steps = explain(found.plan, found.instances, "orders", record).steps
-    assert [(step.kind, step.name, step.decided) for step in steps] == [
+    assert [(step.kind, step.name, step.decision) for step in steps] == [
         ("interceptor", "mark", "replaced value"),
         ("record", "values", "accepted"),
         ("batch", "batches", "accepted"),
@@ -371,7 +371,7 @@ def test_explain_equals_gateways_if_interceptors_only_observe(file):
     def steps(value):
         record = LocatedRecord(0, TOPIC_ID, Record(0, None, value, ()))
         explained = explain(found.plan, found.instances, "orders", record)
-        return [(step.kind, step.name, step.decided) for step in explained.steps]
+        return [(step.kind, step.name, step.decision) for step in explained.steps]
 
     assert steps(b"a") == [("record", "strict", "refused with 87: a ''")]
     assert steps(b"b") == [

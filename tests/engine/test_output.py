@@ -66,7 +66,7 @@ def test_a_line_without_an_end_is_not_kept(logged):
     lines = OutputLines(7)
     for _ in range(1_000):
         lines.take(b"x" * 10_000)
-    assert len(lines._begun) <= 4 * LINE_MAX
+    assert len(lines._line_start) <= 4 * LINE_MAX
     lines.take(b"\nnext\n")
     assert texts(logged) == ["x" * LINE_MAX, "next"]
 
@@ -77,7 +77,7 @@ async def test_a_pipe_is_read_until_its_writers_have_closed_it(logged):
     await asyncio.sleep(0)
     count = 3_000
     for number in range(count):
-        await asyncio.to_thread(os.write, pipe.theirs, b"%d\n" % number)
+        await asyncio.to_thread(os.write, pipe.write_end, b"%d\n" % number)
     pipe.started()
     await reading
     assert len(texts(logged)) + sum(left_out(logged)) == count
@@ -101,7 +101,7 @@ async def test_the_loop_reads_seldom_however_often_is_written(logged):
 
     def write():
         for _ in range(200_000):
-            os.write(pipe.theirs, b"x\n")
+            os.write(pipe.write_end, b"x\n")
         pipe.started()
 
     await asyncio.to_thread(write)

@@ -25,16 +25,16 @@ def both():
 def test_an_attempt_and_its_phase_are_read_as_written(both, attempt, phase):
     worker, parent = both
     worker.begin(attempt, phase)
-    assert parent.current == CurrentAttempt(attempt, phase, loading=0)
+    assert parent.current == CurrentAttempt(attempt, phase, topic_number=0)
 
 
 def test_a_topic_is_loaded_beside_the_last_attempt(both):
     worker, parent = both
     worker.begin(3, DONE)
     worker.load(7)
-    assert parent.current == CurrentAttempt(3, DONE, loading=7)
+    assert parent.current == CurrentAttempt(3, DONE, topic_number=7)
     worker.load(0)
-    assert parent.current == CurrentAttempt(3, DONE, loading=0)
+    assert parent.current == CurrentAttempt(3, DONE, topic_number=0)
 
 
 def test_attempts_to_skip_change_nothing_else(both):

@@ -91,7 +91,7 @@ def test_a_second_verdict_about_a_job_is_ignored():
 def hold_up(world: World, topic_partition=("slow", 0)):
     """Let a worker be busy with a batch for long."""
     job = world.submit(topic_partition)
-    process = next(p for p in world.ready if job.attempt in p.worker.sent)
+    process = next(p for p in world.ready if job.attempt in p.worker.sent_jobs)
     assert world.begin(process)
     for _ in range(8):
         world.tick()
@@ -122,10 +122,10 @@ def test_batches_behind_a_slow_batch_are_recalled_and_judged_once():
     jobs = [world.submit(("t", number)) for number in range(10)]
     (process,) = world.ready
     world.begin(process)
-    assert len(process.worker.sent) > 1
+    assert len(process.worker.sent_jobs) > 1
     for _ in range(10):
         world.tick()
-    assert list(process.worker.sent.values()) == [jobs[0]]
+    assert list(process.worker.sent_jobs.values()) == [jobs[0]]
     world.end(process)
     world.be_kind(100)
     assert set(world.begun.values()) == {1}
@@ -178,7 +178,7 @@ def test_connections_take_turns():
     (process,) = world.ready
     for number in range(3000):
         world.submit(("t", number % 2), "greedy", size=1000)
-    in_flight_max = len(process.worker.sent)
+    in_flight_max = len(process.worker.sent_jobs)
     modest = [world.submit(("t", 0), "modest") for _ in range(3)]
     for _ in range(in_flight_max + 8):
         world.judge(process)
@@ -253,7 +253,7 @@ def test_the_batches_of_a_disconnected_client_are_judged():
     world.be_kind(4000)
     assert [world.answers[job] for job in left] == [ACCEPTED] * len(left)
     world.schedule.cancel("gone")
-    assert not world.schedule._gone
+    assert not world.schedule._absent_clients
 
 
 def test_disconnected_clients_share_a_turn():
@@ -262,7 +262,7 @@ def test_disconnected_clients_share_a_turn():
     for client in clients:
         world.submit(("t", 0), client)
     (process,) = world.ready
-    sent = len(process.worker.sent)
+    sent = len(process.worker.sent_jobs)
     assert sent < len(clients) / 2
     for client in clients:
         world.schedule.leave(client)
@@ -345,7 +345,7 @@ def test_many_waiting_jobs_do_not_make_a_verdict_slow(monkeypatch):
             counted += 1
             return count
 
-        attempts = list(process.worker.sent)[:50]
+        attempts = list(process.worker.sent_jobs)[:50]
         # Coverage may be tracing.
         before = sys.gettrace()
         sys.settrace(count)

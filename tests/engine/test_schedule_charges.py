@@ -226,7 +226,7 @@ def test_garbage_of_several_batches_has_them_tried_singly():
             world.settle(process)
             world.begin(process)
             if process.state == "ready" and process.current and process.current[1] is culprit:
-                assert len(process.worker.sent) == 1
+                assert len(process.worker.sent_jobs) == 1
                 world.garbage(process)
             else:
                 world.judge(process)

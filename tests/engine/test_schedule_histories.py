@@ -136,7 +136,7 @@ class AnyWorld(RuleBasedStateMachine):
     @rule(number=st.integers(0, 9), attempt=st.integers(0, 200))
     def stale_verdict(self, number, attempt):
         process = self.pick(number)
-        if process and attempt not in process.worker.sent:
+        if process and attempt not in process.worker.sent_jobs:
             self.world.schedule.verdict(process.worker, attempt, REFUSED, self.world.now)
             self.world.carry_out()
 
@@ -186,12 +186,12 @@ def check_lines(world: World) -> None:
     queues = [*schedule._slot_queues, *schedule._partition_queues.values()]
     for queue in queues:
         jobs = list(queue)
-        assert queue.waiting == len(jobs)
+        assert queue.job_count == len(jobs)
         assert all(job.queue is queue and job.state is JobState.WAITING for job in jobs)
         assert queue.worker is None or queue in queue.worker.queues
         assert queue.worker is None or queue.worker.judges
     everyone = [process.worker for process in world.processes.values()]
-    sent = [job for worker in everyone for job in worker.sent.values()]
+    sent = [job for worker in everyone for job in worker.sent_jobs.values()]
     for queue in queues:
         assert queue.outstanding == sum(job.queue is queue for job in sent)
     places = {}

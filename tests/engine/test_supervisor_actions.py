@@ -504,7 +504,7 @@ async def test_the_writes_after_several_verdicts_are_sent_together():
                 batch, lambda _, sent=sent: supervisor.writes.write(transport, [sent])
             )
         worker = supervised.process.worker
-        first, second, third = worker.sent
+        first, second, third = worker.sent_jobs
         supervisor.on_verdicts(worker, [(first, ACCEPTED, 0.0), (second, ACCEPTED, 0.0)])
         assert transport.calls == (b"ab",)
         supervisor.on_verdicts(worker, [(third, ACCEPTED, 0.0)])

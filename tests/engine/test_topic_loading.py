@@ -109,9 +109,9 @@ def test_the_number_of_the_topic_is_in_the_shared_memory():
         ours, theirs = SharedProgress(file.fileno()), SharedProgress(file.fileno())
         theirs.begin(17)
         theirs.load(3)
-        assert (ours.current.attempt, ours.current.loading) == (17, 3)
+        assert (ours.current.attempt, ours.current.topic_number) == (17, 3)
         theirs.load(0)
-        assert ours.current.loading == 0
+        assert ours.current.topic_number == 0
 
 
 def test_only_a_policy_that_has_the_method_loads():

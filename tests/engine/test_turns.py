@@ -65,7 +65,7 @@ def test_everything_that_is_added_is_taken_once_and_in_order(steps):
             assert queue.take() is current
         taken.append(current)
         queue.settle(current, cost_s)
-    while queue.waiting:
+    while queue.job_count:
         taken.append(judge(queue, 0.01))
     assert len(taken) == len(added)
     assert set(taken) == set(added)
@@ -233,9 +233,9 @@ def test_jobs_of_disconnected_clients_are_judged_in_order_and_can_be_cancelled()
     queue.split(("t", 1), into)
     assert set(into) == {jobs[2], jobs[8]}
     queue.discard(jobs[7])
-    taken = [queue.take() for _ in range(queue.waiting)]
+    taken = [queue.take() for _ in range(queue.job_count)]
     assert [current for current in taken if current.client == "a"] == [jobs[0], jobs[1], late]
     assert [current for current in taken if current.client == "c"] == [jobs[6]]
-    assert {into.take() for _ in range(into.waiting)} == {jobs[2], jobs[8]}
+    assert {into.take() for _ in range(into.job_count)} == {jobs[2], jobs[8]}
     assert not list(queue)
     assert not list(into)

@@ -71,7 +71,7 @@ def test_no_object_waits_for_the_garbage_collector(ends, kafka, topic, tmp_path,
             for _ in range(10):
                 await send_and_close(address, sent, answered=ends == "answered")
             async with asyncio.timeout(60):
-                while gateway.connections or any(item() for item in made):
+                while gateway.parts.connections or any(item() for item in made):
                     await asyncio.sleep(0.05)
         finally:
             await gateway.stop()

@@ -8,6 +8,7 @@ import pytest
 from penstock.gateway import connection_checks
 from penstock.gateway.connection_checks import (
     FIRST_REQUEST_S,
+    ConnectionChecks,
     check_once,
     close_idle,
     idle_interval,
@@ -75,3 +76,87 @@ def test_each_connection_is_checked_once_in_parts_of_a_second(count, pauses, mon
     asyncio.run(check_once(connections))
     assert all(connection.checked == 1 for connection in connections)
     assert slept == pytest.approx(pauses)
+
+
+class Lane:
+    def __init__(self):
+        self.short, self.looks = [], 0
+
+    def set_short(self, is_short):
+        self.short.append(is_short)
+
+    def look_again(self):
+        self.looks += 1
+
+
+class Memory:
+    def __init__(self):
+        self.ticks = self.looks = 0
+
+    def tick(self):
+        self.ticks += 1
+
+    def look(self):
+        self.looks += 1
+
+
+@pytest.fixture
+async def checked(monkeypatch):
+    """The parts of a gateway with a connection, and the checks of it, which run fast."""
+    monkeypatch.setattr(connection_checks, "_CHECK_EVERY_S", 0.001)
+    monkeypatch.setattr(connection_checks, "_CHECK_IDLE_EVERY_S", 0.001)
+    monkeypatch.setattr(connection_checks, "LOOK_EVERY_S", 0.001)
+    expired, tasks = [], []
+    parts = SimpleNamespace(
+        connections={Connection()},
+        lane=Lane(),
+        budget=Memory(),
+        producers=SimpleNamespace(expire=lambda: expired.append(1)),
+        expired=expired,
+        loop=SimpleNamespace(time=lambda: 100.0),
+        run=lambda coroutine: tasks.append(asyncio.ensure_future(coroutine)),
+    )
+    yield parts, ConnectionChecks(parts, 60.0)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(condition):
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("has_lane", [True, False])
+async def test_connections_are_checked_again_and_again(checked, has_lane):
+    parts, checks = checked
+    lane = parts.lane
+    if not has_lane:
+        parts.lane = None
+    (connection,) = parts.connections
+    checks.begin()
+    await until(lambda: connection.checked > 1 and connection.closed > 1)
+
+    assert parts.budget.ticks > 1
+    assert len(parts.expired) > 1
+    assert (lane.looks > 1) == has_lane
+    assert parts.budget.looks == 0
+
+
+@pytest.mark.parametrize("has_lane", [True, False])
+async def test_stalled_connections_are_looked_for_only_while_memory_is_short(checked, has_lane):
+    parts, checks = checked
+    lane = parts.lane
+    if not has_lane:
+        parts.lane = None
+    checks.begin()
+    checks.memory_is_short(True)
+    await until(lambda: parts.budget.looks > 2)
+    checks.memory_is_short(False)
+    await asyncio.sleep(0.01)
+    looks = parts.budget.looks
+    await asyncio.sleep(0.02)
+
+    assert parts.budget.looks == looks
+    assert lane.short == ([True, False] if has_lane else [])

@@ -9,9 +9,9 @@ from itertools import count
 
 import pytest
 
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.broker_queries import BrokerQueries
 from penstock.gateway.produce.producer_state.producer import record_state
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records import kept
 from penstock.gateway.produce.producer_state.records.fences import Fences, Head
 from penstock.gateway.produce.producer_state.written_decisions import WrittenDecisions

@@ -7,8 +7,8 @@ from uuid import UUID
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import refused, replaced
 from penstock.gateway.produce.idempotence import Idempotence
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.producer.batch import Stored
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.kafka.cluster.compacted_topic import CompactedTopicError
 from tests.gateway.produce.intercepted import (
     Intercepted,

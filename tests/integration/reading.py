@@ -27,6 +27,7 @@ def read_topic(
     """Read a topic from its beginning to its end."""
     consumer = Consumer(
         {
+            "fetch.wait.max.ms": "10",  # at the end, a broker waits so long for another record
             **(settings or {}),
             "bootstrap.servers": bootstrap,
             "group.id": "tests",

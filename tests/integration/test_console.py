@@ -44,6 +44,14 @@ def watched(gateway):
     return start
 
 
+@pytest.fixture(scope="module")
+def port(shared_gateway):
+    """The port of the console of a gateway to which nothing is produced."""
+    number = free_ports(1)[0]
+    shared_gateway({**CHECK, "metrics.listener": f":{number}"}, POLICIES)
+    return number
+
+
 def produce(running, topic, *batches):
     with RawClient(running.broker_address()) as client:
         for batch in batches:
@@ -207,8 +215,7 @@ def open_connections(port):
     return sum(row[1].endswith(f":{port:04X}") and row[3] in {"01", "08"} for row in rows)
 
 
-def test_a_closed_console_makes_room(watched):
-    _, port = watched()
+def test_a_closed_console_makes_room(port):
     for _ in range(3 * SUBSCRIBERS_MAX):
         with Events(port) as events:
             assert events.response.status in {200, 503}
@@ -254,8 +261,7 @@ def test_many_refusals_and_a_console_that_does_not_read(watched, topic):
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
     ],
 )
-def test_pages_of_other_origins_are_rejected(watched, headers, status):
-    _, port = watched()
+def test_pages_of_other_origins_are_rejected(port, headers, status):
     for path in ("/", "/api/state", "/api/topics", "/api/events", "/metrics", "/readyz"):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("GET", path, headers=headers)

@@ -64,13 +64,26 @@ def measured(gateway):
     return start
 
 
+MARK = {"penstock.mode": "mark"}
+QUARANTINE = {
+    "penstock.mode": "quarantine",
+    "errors.deadletterqueue.topic.replication.factor": 1,
+}
+
+
+@pytest.fixture
+def checked(shared_gateway):
+    """Starts a gateway once for all tests with the same properties that read neither log nor metrics."""
+    return lambda properties: shared_gateway({**CHECK, **properties}, POLICIES)
+
+
 def outcomes(port, topic):
     found = scrape(port).of("penstock_records_total")
     return {outcome: n for (name, _, outcome), n in found.items() if name == topic and n}
 
 
 def test_bad_records_are_stored_with_marks(measured, topic, kafka):
-    running, port = measured({"penstock.mode": "mark"})
+    running, port = measured(MARK)
     name = topic()
     with RawClient(running.broker_address()) as client:
         assert produce(client, name, encode_batch(values(b"a", b"bad", b"b"))) == (0, 0)
@@ -88,8 +101,8 @@ def test_bad_records_are_stored_with_marks(measured, topic, kafka):
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_producers_continue_and_no_record_is_stored_twice(measured, topic, kafka, transactional):
-    running, _ = measured({"penstock.mode": "mark"})
+def test_producers_continue_and_no_record_is_stored_twice(checked, topic, kafka, transactional):
+    running = checked(MARK)
     name = topic()
     more = {"transactional.id": name} if transactional else {}
     producer = Producer({
@@ -113,19 +126,13 @@ def test_producers_continue_and_no_record_is_stored_twice(measured, topic, kafka
     )
 
 
-def test_a_retried_batch_is_the_same_batch(measured, topic, kafka):
-    running, _ = measured({"penstock.mode": "mark"})
+def test_a_retried_batch_is_the_same_batch(checked, topic, kafka):
+    running = checked(MARK)
     name = topic()
     batch = encode_batch(values(b"bad", b"a"), producer_id=4711, producer_epoch=0, base_sequence=0)
     with RawClient(running.broker_address()) as client:
         assert [produce(client, name, batch) for _ in range(3)] == [(0, 0)] * 3
     assert len(read_topic(kafka.bootstrap_servers, name)) == 2
-
-
-QUARANTINE = {
-    "penstock.mode": "quarantine",
-    "errors.deadletterqueue.topic.replication.factor": 1,
-}
 
 
 @pytest.mark.parametrize("acks", [-1, 1])
@@ -159,8 +166,8 @@ def test_bad_records_become_dead_letters_and_the_others_are_stored(measured, top
     assert running.wait_for("records quarantined")
 
 
-def test_a_dead_letter_topic_has_as_many_partitions_as_its_source(measured, topic, kafka):
-    running, _ = measured(QUARANTINE)
+def test_a_dead_letter_topic_has_as_many_partitions_as_its_source(checked, topic, kafka):
+    running = checked(QUARANTINE)
     name = topic(partitions=3)
     with RawClient(running.broker_address(), timeout_s=60) as client:
         batch = encode_batch(values(b"bad"))
@@ -219,8 +226,8 @@ def test_the_commands_accept_dead_letters_of_gateways(gateway, topic, kafka, tmp
     assert dict(repaired[3]).keys() == {"__penstock.replays", "__penstock.timestamp"}
 
 
-def test_without_acknowledgements(measured, topic, kafka):
-    running, _ = measured(QUARANTINE)
+def test_without_acknowledgements(checked, topic, kafka):
+    running = checked(QUARANTINE)
     name = topic()
     with RawClient(running.broker_address()) as client:
         batch = encode_batch(values(b"bad", b"a"))
@@ -241,8 +248,8 @@ def check_exactly_once(kafka, name, sent, *, doubles=False):
         assert [value for value, _, _ in letters] == bad
 
 
-def test_idempotent_producers_continue(measured, topic, kafka):
-    running, _ = measured(QUARANTINE)
+def test_idempotent_producers_continue(checked, topic, kafka):
+    running = checked(QUARANTINE)
     name = topic()
     producer = Producer({
         "bootstrap.servers": running.address, "enable.idempotence": True, "linger.ms": 1,
@@ -318,8 +325,8 @@ def test_a_retry_through_another_gateway_gets_the_same_offset_and_writes_the_sam
     check_exactly_once(kafka, name, sent, doubles=True)
 
 
-def test_the_largest_record_fits_the_dead_letter_topic(measured, topic, kafka):
-    running, _ = measured(QUARANTINE)
+def test_the_largest_record_fits_the_dead_letter_topic(checked, topic, kafka):
+    running = checked(QUARANTINE)
     name = topic()
     largest = b"bad" + bytes(1_048_588 - 100)
     with RawClient(running.broker_address(), timeout_s=60) as client:
@@ -328,10 +335,10 @@ def test_the_largest_record_fits_the_dead_letter_topic(measured, topic, kafka):
     assert len(dead_letters(kafka, f"{name}.dead")) == 1501
 
 
-def test_letters_of_a_topic_of_small_batches_fit_the_dead_letter_topic(gateway, topic, kafka):
+def test_letters_of_a_topic_of_small_batches_fit_the_dead_letter_topic(checked, topic, kafka):
     """The headers of many small records are far larger than the batch of these records."""
     name = topic(**{"max.message.bytes": "30000"})
-    running = gateway({**CHECK, **QUARANTINE}, POLICIES)
+    running = checked(QUARANTINE)
     sent = [b"bad %d" % number for number in range(800)]
     with RawClient(running.broker_address(), timeout_s=60) as client:
         assert produce(client, name, numbered(0, *sent))[0] == 0
@@ -441,8 +448,8 @@ def test_too_many_bad_records_are_refused(measured, topic, kafka):
     assert len(dead_letters(kafka, f"{name}.dead")) == 5
 
 
-def test_a_dead_letter_topic_is_not_judged_in_this_mode(measured, topic, kafka):
-    running, _ = measured(QUARANTINE)
+def test_a_dead_letter_topic_is_not_judged_in_this_mode(checked, topic, kafka):
+    running = checked(QUARANTINE)
     name = topic()
     with RawClient(running.broker_address(), timeout_s=60) as client:
         assert produce(client, name, encode_batch(values(b"bad")))[0] == 0
@@ -514,14 +521,11 @@ def test_a_topic_that_is_its_own_dead_letter_topic_is_an_error_at_the_start(gate
 @pytest.mark.parametrize("has_settings", [True, False])
 @pytest.mark.parametrize("sent", [(b"bad", b"a"), (b"bad", b"bad 2"), (b"a", b"b")])
 def test_a_topic_that_is_created_again_has_no_state_of_earlier_batches(
-    gateway, topic, kafka, admin, sent, has_settings
+    checked, topic, kafka, admin, sent, has_settings
 ):
     """As at a broker: its log has no producers (ProducerStateManager), and accepts a batch again."""
     name = topic()
-    running = gateway({
-        **CHECK, **QUARANTINE,
-        **({} if has_settings else {"topic.settings.topic": ""}),
-    }, POLICIES)  # fmt: skip
+    running = checked({**QUARANTINE, **({} if has_settings else {"topic.settings.topic": ""})})
     with (
         RawClient(running.broker_address(), timeout_s=60) as client,
         RawClient(kafka.bootstrap_servers, timeout_s=60) as direct,
@@ -541,9 +545,9 @@ def test_a_topic_that_is_created_again_has_no_state_of_earlier_batches(
     assert stored == [*good, b"z", b"end"]
 
 
-def test_a_batch_of_a_topic_that_was_deleted_is_not_acknowledged(gateway, topic, kafka, admin):
+def test_a_batch_of_a_topic_that_was_deleted_is_not_acknowledged(checked, topic, kafka, admin):
     name = topic()
-    running = gateway({**CHECK, **QUARANTINE}, POLICIES)
+    running = checked(QUARANTINE)
     with RawClient(running.broker_address(), timeout_s=60) as client:
         for _ in range(2):
             assert produce(client, name, numbered(0, b"bad", b"a"))[0] == 0

@@ -126,7 +126,7 @@ class Producing:
 def libraries(gateway):
     return {
         (client.tls_library, client.broker_tls_library)
-        for client in gateway.connections
+        for client in gateway.parts.connections
         if client.is_established
     }
 
@@ -141,12 +141,12 @@ def test_a_real_clients_records_go_through_a_native_thread(
 
     async def test(gateway, client):
         producing = Producing(client, name)
-        await producing.until(lambda: gateway.lane.count)
+        await producing.until(lambda: gateway.parts.lane.count)
         client_library = "rustls" if listener == "SASL_SSL" else ""
         assert libraries(gateway) == {(client_library, "rustls")}
         forwarded(gateway)
         await asyncio.to_thread(producing.send, 300)
-        assert gateway.lane.count
+        assert gateway.parts.lane.count
         assert forwarded(gateway) > 300 * 100
         found.append(await asyncio.to_thread(read, client, name, len(producing.sent)))
         assert found[0] == producing.sent
@@ -161,7 +161,7 @@ def test_a_real_clients_records_go_through_a_native_thread(
 
 def forwarded(gateway):
     """Return how many bytes native threads have forwarded to brokers since the last time."""
-    return sum(to_brokers for _, _, _, to_brokers, _ in gateway.lane._lane.collect())
+    return sum(to_brokers for _, _, _, to_brokers, _ in gateway.parts.lane._lane.collect())
 
 
 def read(client, name, records):
@@ -182,7 +182,7 @@ def test_the_gateways_certificate_is_shown_natively(run, topic, files):
 
     async def test(gateway, client):
         producing = Producing(client, name)
-        await producing.until(lambda: gateway.lane.count)
+        await producing.until(lambda: gateway.parts.lane.count)
         assert libraries(gateway) == {("rustls", "rustls")}
         await asyncio.to_thread(producing.send, 100)
         await producing.close(gateway)
@@ -196,11 +196,11 @@ def test_an_untrusted_certificate_is_reported_as_by_openssl(run, files, topic):
 
     async def test(gateway, client):
         producing = Producing(client, name)
-        await producing.until(lambda: gateway.lane.count)
+        await producing.until(lambda: gateway.parts.lane.count)
         tls = gateway._upstream._tls
         trusting, tls.context = tls.context, ssl.create_default_context()
         tls._brokers.clear()
-        for connection in list(gateway.connections):
+        for connection in list(gateway.parts.connections):
             connection.abort()
         with structlog.testing.capture_logs() as logged:
             sending = asyncio.create_task(asyncio.to_thread(producing.send, 1))

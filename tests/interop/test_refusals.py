@@ -60,9 +60,6 @@ def cases(*of: str):
     ]
 
 
-AT_ONCE = {"fetch.wait.max.ms": "10"}
-
-
 @dataclass(frozen=True)
 class Batches:
     """The batches of a case, with values that are unique to the case."""
@@ -162,9 +159,7 @@ class Stage:
             refusal.open()
             self.proxy.forget()
         isolation = "read_committed" if transactional else "read_uncommitted"
-        found = read_topic(
-            self._kafka.bootstrap_servers, topic, isolation=isolation, settings=AT_ONCE
-        )
+        found = read_topic(self._kafka.bootstrap_servers, topic, isolation=isolation)
         return Run(result, [value.decode() for _, _, value, _ in found])
 
     def _wait_until_all_is_in_flight(self, batches: Batches, *, direct: bool) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.jobs.positions import (
-    Known,
+    KnownPositions,
     claims,
     done_before,
     from_positions,
@@ -27,7 +27,7 @@ from penstock.kafka.records.stored_batch import read_stored_batch
 ID = UUID(int=7)
 ONE, TWO = Partition("t", 0), Partition("t", 1)
 RANGES = (OffsetRange("t", 0, 10, 100), OffsetRange("t", 1, 0, 50))
-NOTHING = Known({}, {})
+NOTHING = KnownPositions({}, {})
 MARK = run_mark("split", ["clean", "dead"])
 
 
@@ -50,21 +50,21 @@ def test_a_job_without_a_position_begins_at_its_start():
 
 
 def test_with_committed_offsets_tasks_find_finished_offsets():
-    known = Known({ONE: Position(5), TWO: Position(30)}, {})
+    known = KnownPositions({ONE: Position(5), TWO: Position(30)}, {})
     assert starts(known) == [(5, 100), (0, 50)]
     assert starts(known, goes_back=False) == [(10, 100), (0, 50)]
 
 
 @pytest.mark.parametrize("goes_back", [True, False])
 def test_a_job_continues_at_its_position(goes_back):
-    known = Known({}, {ONE: Position(40), TWO: Position(50)})
+    known = KnownPositions({}, {ONE: Position(40), TWO: Position(50)})
     assert starts(known, goes_back=goes_back) == [(40, 100), (50, 50)]
     found = from_positions(RANGES, known, goes_back=goes_back, to_end=True)
     assert done_before(RANGES, found) == 30 + 50
 
 
 def test_a_position_before_the_start():
-    known = Known({}, {ONE: Position(4)})
+    known = KnownPositions({}, {ONE: Position(4)})
     assert starts(known) == [(4, 100), (0, 50)]
     assert starts(known, goes_back=False) == [(10, 100), (0, 50)]
     found = from_positions(RANGES, known, goes_back=True, to_end=True)
@@ -72,7 +72,7 @@ def test_a_position_before_the_start():
 
 
 def test_a_position_behind_a_range_that_ends_before_the_log():
-    known = Known({}, {TWO: Position(80)})
+    known = KnownPositions({}, {TWO: Position(80)})
     assert starts(known, to_end=False) == [(10, 100), (50, 50)]
     with pytest.raises(TruncatedError):
         starts(known)
@@ -101,9 +101,9 @@ def test_positions_of_the_topics_or_the_targets_show_that_positions_were_kept():
 
 def test_claims_have_the_earlier_runs():
     run, earlier = run_id("split", ["a"]), run_id("split", ["a"])
-    known = Known({ONE: Position(1, "", earlier)}, {TWO: Position(1, "", earlier)})
+    known = KnownPositions({ONE: Position(1, "", earlier)}, {TWO: Position(1, "", earlier)})
     assert claims("j", run, RANGES, known, again=True)[ONE] == Claim(run, {earlier}, 10, True)
-    for kind in (known, Known({}, known.placed)):
+    for kind in (known, KnownPositions({}, known.places)):
         with pytest.raises(ConfigurationError, match="--job j"):
             claims("j", run_id("redact", ["a"]), RANGES, kind)
 

@@ -34,10 +34,21 @@ ROOT: Final = Path(__file__).parents[2]
 CACHE: Final = ROOT / ".cache/mutants"
 COVERAGE: Final = CACHE / "coverage"
 SETTINGS: Final = Path(__file__).parent / "coverage.ini"
-FOLDERS: Final = tuple(
+ROOMS: Final = tuple(
     f"src/penstock/{folder}"
-    for folder in ("gateway/produce", "gateway/admin", "engine", "wire", "records")
+    for folder in (
+        "engine",
+        "gateway/admin",
+        "gateway/produce",
+        "gateway/sessions",
+        "jobs",
+        "kafka/client",
+        "kafka/records",
+        "kafka/wire",
+        "policies",
+    )
 )
+"""Each has an equal part of the sample, whatever its size."""
 PROCESSES: Final = "src/penstock/engine/workers/processes"
 """Runs in separate processes, which unit tests cannot start."""
 UNIT: Final = "unit and not thorough"
@@ -62,8 +73,6 @@ THOROUGH_MAX: Final = 3
 HANGS_S: Final = 300
 CPU_MAX_S: Final = 60
 """A mutant that loops is ended sooner than a mutant that waits."""
-BASELINE: Final = 3
-"""For so many mutants, the same tests first have to pass without the change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +240,7 @@ def measure_coverage() -> None:
         return
     run = [sys.executable, "-m", "pytest", "-q", "-m", UNIT, "--durations=0"]
     options = [f"--cov-config={SETTINGS}", "--cov-context=test", "--cov-report="]
-    options += [f"--cov={folder}" for folder in FOLDERS]
+    options += [f"--cov={room}" for room in ROOMS]
     if measured and all(path.name.startswith("test_") for path in changed):
         print(f"measures which lines the tests of {len(changed)} files run", flush=True)
         options += ["--cov-append", *map(str, changed)]
@@ -245,61 +254,93 @@ def measure_coverage() -> None:
     COVERAGE.touch()
 
 
-def sample(tool: Path, size: int, seed: str, folders: Sequence[str]) -> tuple[int, list[Mutant]]:
-    """Return the number of places, and the mutants of some of them."""
+def parts(size: int, count: int) -> list[int]:
+    """Return the sizes of the parts of a sample; the first are larger by one if need be."""
+    return [size // count + (number < size % count) for number in range(count)]
+
+
+def sample(tool: Path, size: int, seed: str, room: str) -> tuple[int, list[Mutant]]:
+    """Return the number of places of a room, and the mutants of some of them.
+
+    Raises:
+        FileNotFoundError: There is no such file or folder.
+    """
+    if not (ROOT / room).exists():
+        raise FileNotFoundError(room)
     places = Path(__file__).parent / "places.py"
-    command = [
-        tool,
-        places,
-        f"--sample={size}",
-        f"--seed={seed}",
-        f"--without={PROCESSES}",
-        *folders,
-    ]
+    command = [tool, places, f"--sample={size}", f"--seed={seed}", f"--without={PROCESSES}", room]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
     total, *lines = output.splitlines()
     return int(total), [Mutant(**json.loads(line)) for line in lines]
 
 
-def main() -> int:
-    """Print the mutants that live, and the share of those that do not."""
-    arguments = argparse.ArgumentParser(prog="python -m tests.mutants")
-    arguments.add_argument("--tool", type=Path, required=True, help="Python with cosmic-ray")
-    arguments.add_argument("--sample", type=int, default=200)
-    arguments.add_argument("--seed", default=uuid.uuid4().hex[:4])
-    arguments.add_argument("folders", nargs="*", default=FOLDERS, help="files and folders of code")
-    given = arguments.parse_args()
-    CACHE.mkdir(parents=True, exist_ok=True)
-    os.chdir(ROOT)
-    measure_coverage()
-    total, mutants = sample(given.tool, given.sample, given.seed, given.folders)
-    for library in PRELOADED:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(library)
-    contexts = Contexts()
-    alive: Counter[str] = Counter()
-    for mutant in mutants[:BASELINE]:
+def check_baseline(contexts: Contexts, mutants: Iterable[Mutant]) -> None:
+    """End the program if the tests of a mutant fail without the change."""
+    for mutant in mutants:
         same = replace(mutant, source=(ROOT / mutant.path).read_text())
         if (tests := contexts.tests(same)) and is_noticed(same, tests, CACHE / "output"):
             sys.exit(f"tests of {mutant.path} fail without a change: see {CACHE / 'output'}")
-    began = time.monotonic()
+
+
+def count_noticed(
+    contexts: Contexts, mutants: Iterable[Mutant], alive: Counter[str]
+) -> Counter[str]:
+    """Return how many mutants are noticed, by the marker expression of the tests; print the others.
+
+    Args:
+        alive: Is added to: how many live, by file.
+    """
     noticed: Counter[str] = Counter()
-    for number, mutant in enumerate(mutants, start=1):
+    for mutant in mutants:
         tests = contexts.tests(mutant)
         if by := is_noticed(mutant, tests, CACHE / "output"):
             noticed[by] += 1
             continue
         alive[mutant.path] += 1
-        print(f"{number}: {mutant.path}:{mutant.line} ({mutant.kind}; {len(tests)} tests)")
+        print(f"{mutant.path}:{mutant.line} ({mutant.kind}; {len(tests)} tests)")
         print(*(f"    {text}" for text in mutant.difference), sep="\n", flush=True)
+    return noticed
+
+
+def main() -> int:
+    """Print the mutants that live, and the share of those that do not, of each room and of all."""
+    arguments = argparse.ArgumentParser(prog="python -m tests.mutants")
+    arguments.add_argument("--tool", type=Path, required=True, help="Python with cosmic-ray")
+    arguments.add_argument("--sample", type=int, default=200)
+    arguments.add_argument("--seed", default=uuid.uuid4().hex[:4])
+    arguments.add_argument("rooms", nargs="*", default=ROOMS, help="files and folders of code")
+    given = arguments.parse_args()
+    CACHE.mkdir(parents=True, exist_ok=True)
+    os.chdir(ROOT)
+    measure_coverage()
+    sizes = dict(zip(given.rooms, parts(given.sample, len(given.rooms)), strict=True))
+    samples = {room: sample(given.tool, size, given.seed, room) for room, size in sizes.items()}
+    for library in PRELOADED:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(library)
+    contexts = Contexts()
+    check_baseline(contexts, (mutants[0] for _, mutants in samples.values() if mutants))
+    began = time.monotonic()
+    alive: Counter[str] = Counter()
+    noticed = {room: count_noticed(contexts, samples[room][1], alive) for room in samples}
     for path, count in alive.most_common():
         print(f"{count:5} {path}")
-    print(
-        f"seed {given.seed}: {noticed.total()} of {len(mutants)} mutants are noticed,"
-        f" {noticed.total() / len(mutants):.1%} ({noticed[THOROUGH]} by tests that take seconds),"
-        f" of about {total} places, in {time.monotonic() - began:.0f} s"
-    )
+    for room, (total, mutants) in samples.items():
+        print(f"{share(noticed[room], len(mutants))} of about {total} places: {room}")
+    of_all = sum(noticed.values(), Counter[str]())
+    count = sum(len(mutants) for _, mutants in samples.values())
+    print(f"seed {given.seed}: {share(of_all, count)}, in {time.monotonic() - began:.0f} s")
     return 0
 
 
-sys.exit(main())
+def share(noticed: Counter[str], count: int) -> str:
+    """Return how many mutants are noticed, as a text."""
+    part = noticed.total() / count if count else 0
+    return (
+        f"{noticed.total()} of {count} mutants are noticed, {part:.1%}"
+        f" ({noticed[THOROUGH]} by tests that take seconds)"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

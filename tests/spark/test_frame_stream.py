@@ -364,7 +364,7 @@ def test_a_stream_without_new_records_starts_no_query():
         started.append(available_now)
         return Ended()
 
-    stream = frame_stream._Prepared(start, lambda: next(ends), stops_early=lambda: False)
+    stream = frame_stream._PreparedStream(start, lambda: next(ends), stops_early=lambda: False)
     frame_stream._run_at_intervals(stream, 0.1, Ending(6), Event())
     assert started == [True] * 3
 
@@ -390,7 +390,7 @@ class Watch:
 
 def test_lag_and_the_time_of_a_look_are_published_between_queries():
     watch, ends = Watch(), iter([((), {"p": 1}), ((), {"p": 1}), ((), {"p": 2})])
-    stream = frame_stream._Prepared(
+    stream = frame_stream._PreparedStream(
         lambda _: Ended(), lambda: next(ends), stops_early=lambda: False, watch=watch
     )
     frame_stream._run_at_intervals(stream, 0.1, Ending(3), Event())
@@ -407,7 +407,7 @@ def test_a_silent_cluster_does_not_delay_a_signal():
         ending.set()
         answer.wait()
 
-    stream = frame_stream._Prepared(None, ends, stops_early=lambda: False, watch=Watch())
+    stream = frame_stream._PreparedStream(None, ends, stops_early=lambda: False, watch=Watch())
     frame_stream._run_at_intervals(stream, 0.1, ending, Event())
     assert requested.is_set()
     assert stream.watch.seen == []
@@ -456,7 +456,7 @@ def test_a_query_whose_process_starts_too_late_is_started_again(capsys, queries,
         started.append(available_now)
         return next(left)()
 
-    stream = frame_stream._Prepared(start, None, stops_early=lambda: False, watch=Watch())
+    stream = frame_stream._PreparedStream(start, None, stops_early=lambda: False, watch=Watch())
     with pytest.raises(StreamingQueryException) if fails else contextlib.nullcontext():
         frame_stream._run_to_end(stream, Ending(9), Event())
     assert started == [True] * len(queries)

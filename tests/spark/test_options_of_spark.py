@@ -113,10 +113,16 @@ OF_SOURCE = [
     Option("kafka.isolation.level", "read_uncommitted", "only read_committed", more=SUBSCRIBED),
 ]  # fmt: skip
 TARGETED = {"topic": "TOPIC"}
+# By default, Kafka's Java producer waits 60 s for a topic, and 120 s to send.
+IMPATIENT = {
+    "kafka.max.block.ms": "1000",
+    "kafka.delivery.timeout.ms": "3000",
+    "kafka.request.timeout.ms": "2000",
+}
 OF_SINK = [
     Option("topic", "TOPIC"),
     Option("topic", "TOPIC-not-there", "topic TOPIC-not-there, the target: there is no topic",
-           is_refused_there=True),
+           is_refused_there=True, more=IMPATIENT),
     Option("topic", "TOPIC,TOPIC", "topic TOPIC,TOPIC, the target: there is no topic", is_refused_there=True),
     Option("topic", "options*", r"topic options\*, the target: there is no topic",
            is_refused_there=True),
@@ -136,7 +142,8 @@ OF_SINK = [
     Option("kafka.value.serializer", "org.apache.kafka.common.serialization.StringSerializer",
            "values are bytes or text", is_refused_there=True, more=TARGETED),
     Option("kafka.enable.idempotence", "true", "each row is written once", more=TARGETED),
-    Option("kafka.transactional.id", "mine", "use job", is_refused_there=True, more=TARGETED),
+    Option("kafka.transactional.id", "mine", "use job", is_refused_there=True,
+           more=TARGETED | IMPATIENT),
     Option("kafka.interceptor.classes", "", "interceptors of the file's plan", more=TARGETED),
     Option("topik", "TOPIC", "topic is near it", more=TARGETED),
 ]  # fmt: skip

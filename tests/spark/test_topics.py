@@ -135,7 +135,7 @@ def test_tasks_reach_executors_and_each_gets_its_own(spark, file, topics, ordere
     cluster = Cluster(configuration.upstream_properties, configuration.path)
     ranges = cluster.ranges(cluster.topics(",".join(topics)), "earliest")
     access = ClusterAccess.of(configuration.upstream_properties, configuration.path)
-    assert measured(access.connect(), ranges).of.keys() == {
+    assert measured(access.connect(), ranges).offset_bytes.keys() == {
         offset_range.of for offset_range in ranges if offset_range.offsets
     }
     tasks = plan_tasks(ranges, cores=2, sizes=Sizes(default_bytes=2**21), ordered=ordered)

@@ -52,7 +52,7 @@ class _CommandParser(argparse.ArgumentParser):
     """The parser of a command, which imports the command's module when it is first used."""
 
     command = ""
-    _imported = False
+    _is_imported = False
 
     def parse_known_args(self, *arguments: Any, **options: Any) -> Any:
         self.import_command()
@@ -76,9 +76,9 @@ class _CommandParser(argparse.ArgumentParser):
 
     def import_command(self) -> None:
         """Declare what the command's module says of it, once."""
-        if self._imported:
+        if self._is_imported:
             return
-        self._imported = True
+        self._is_imported = True
         module = importlib.import_module(f"penstock.cli.{self.command}")
         self.description = (module.__doc__ or "").strip()
         module.add_arguments(self)

@@ -319,7 +319,7 @@ def _about(
         other,
         ranges=ranges,
         coverage=coverage,
-        seconds=time.monotonic() - command_job.began,
+        seconds=time.monotonic() - command_job.begin_s,
     )
     of_command = {
         "is_topic": bool(topics),

@@ -182,13 +182,13 @@ def _lines(name: str, counts: TrailCounts) -> Iterator[str]:
 def _missing_lines(counts: TrailCounts) -> Iterator[str]:
     if counts.missing:
         yield f"  {counts.missing:>11,} more are missing between others: left out, or removed"
-    if counts.before_the_first and counts.since is None:
+    if counts.before_the_first and counts.start is None:
         yield (
             f"  {counts.before_the_first:>11,} more came before the first that is there: removed, "
             "or left out"
         )
-    if counts.twice:
-        yield f"  {counts.twice:>11,} lines were there again, and are not counted"
+    if counts.repeated_lines:
+        yield f"  {counts.repeated_lines:>11,} lines were there again, and are not counted"
     if counts.unreadable:
         yield f"  {counts.unreadable:>11,} lines are no records of a trail"
 

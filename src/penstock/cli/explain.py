@@ -86,8 +86,8 @@ def run(options: argparse.Namespace) -> int:
                 explained = explain(plan, policies, options.topic, located_record)
             print(f"{place}: {explained.verdict.outcome.value}")
             for step in explained.steps:
-                print(f"  {step.number}. {step.kind:<11} {step.name}: {step.decided}")
-                saw = step.saw if options.show_payloads else step.saw_sizes
+                print(f"  {step.number}. {step.kind:<11} {step.name}: {step.decision}")
+                saw = step.input if options.show_payloads else step.input_sizes
                 if saw:
                     print(f"     saw {saw}")
             if not explained.steps:

@@ -32,15 +32,15 @@ _INTERFACES: Final = {
 _WIDTH: Final = 100
 
 
-class Listed(NamedTuple):
+class ListedPolicy(NamedTuple):
     """A policy of the list.
 
     Attributes:
         name: Its name in FILE, or its short name.
         origin: `built-in`, `installed` or `file`.
-        found: What its class says; None where it cannot be used.
+        description: What its class says; None where it cannot be used.
         distribution: The package that it is installed with; empty otherwise.
-        given: The keys that FILE has for it.
+        config_names: The keys that FILE has for it.
         mode: Its mode in FILE.
         error: Why it cannot be used.
     """
@@ -48,9 +48,9 @@ class Listed(NamedTuple):
     name: str
     class_name: str
     origin: str
-    found: PolicyClass | None
+    description: PolicyClass | None
     distribution: str = ""
-    given: Sequence[str] = ()
+    config_names: Sequence[str] = ()
     mode: str | None = None
     error: str = ""
 
@@ -89,24 +89,24 @@ def run(options: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _built_in() -> Iterator[Listed]:
+def _built_in() -> Iterator[ListedPolicy]:
     for name, class_name in sorted(own_policies().items()):
-        yield Listed(name, class_name, "built-in", class_of_own(class_name))
+        yield ListedPolicy(name, class_name, "built-in", class_of_own(class_name))
 
 
-def _installed() -> Iterator[Listed]:
+def _installed() -> Iterator[ListedPolicy]:
     for name, class_name, distribution in installed_policies():
         key = f"{name} of {distribution}"
         try:
             policy_class = classes_of_user({key: class_name}, Path(GROUP))[key]
         except ConfigurationError as error:
             why = str(error)
-            yield Listed(name, class_name, "installed", None, distribution, error=why)
+            yield ListedPolicy(name, class_name, "installed", None, distribution, error=why)
         else:
-            yield Listed(name, class_name, "installed", policy_class, distribution)
+            yield ListedPolicy(name, class_name, "installed", policy_class, distribution)
 
 
-def _of_file(file: str) -> Iterator[Listed]:
+def _of_file(file: str) -> Iterator[ListedPolicy]:
     configuration = load_configuration(file)
     others = {
         f"policies.{policy.name}.type": policy.class_name
@@ -117,32 +117,35 @@ def _of_file(file: str) -> Iterator[Listed]:
     for policy in configuration.named_policies:
         policy_class = class_of_own(policy.class_name) or looked_at[f"policies.{policy.name}.type"]
         config_names = sorted(policy.configs)
-        yield Listed(
+        yield ListedPolicy(
             policy.name,
             policy.class_name,
             "file",
             policy_class,
-            given=config_names,
+            config_names=config_names,
             mode=policy.mode,
         )
 
 
-def lines(policy: Listed) -> Iterator[str]:
+def lines(policy: ListedPolicy) -> Iterator[str]:
     """Yield lines for people. Values that FILE has are not shown: they may be secrets."""
     suffix = f", {policy.distribution}" if policy.distribution else ""
-    if policy.found is None:
+    if policy.description is None:
         yield f"  {policy.name}  {policy.class_name}{suffix}"
         yield f"    cannot be used: {policy.error}"
         return
-    yield f"  {policy.name}  {policy.class_name}  ({_INTERFACES[policy.found.interface]}{suffix})"
-    yield from _wrapped(policy.found.documentation, 4)
-    for name, about in _keys(policy.found):
-        is_set = "; set in the file" if name in policy.given else ""
+    interface = _INTERFACES[policy.description.interface]
+    yield f"  {policy.name}  {policy.class_name}  ({interface}{suffix})"
+    yield from _wrapped(policy.description.documentation, 4)
+    for name, about in _keys(policy.description):
+        is_set = "; set in the file" if name in policy.config_names else ""
         yield f"    {name}  {about['type']}, {_default(about)}{is_set}"
         values = f" One of {', '.join(about['valid_values'])}." if about["valid_values"] else ""
         yield from _wrapped(about["documentation"] + values, 6)
-    declared_keys = {name for name, _ in _keys(policy.found)}
-    yield from (f"    {key}  set in the file" for key in policy.given if key not in declared_keys)
+    declared_keys = {name for name, _ in _keys(policy.description)}
+    yield from (
+        f"    {key}  set in the file" for key in policy.config_names if key not in declared_keys
+    )
     if policy.mode is not None:
         yield f"    mode={policy.mode}"
 
@@ -158,9 +161,9 @@ def _wrapped(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=space, subsequent_indent=space)
 
 
-def as_json(policy: Listed) -> dict[str, Any]:
+def as_json(policy: ListedPolicy) -> dict[str, Any]:
     """Return it for programs."""
-    policy_class = policy.found
+    policy_class = policy.description
     return {
         "name": policy.name,
         "class": policy.class_name,
@@ -171,7 +174,7 @@ def as_json(policy: Listed) -> dict[str, Any]:
         "keys": [{"name": n, **about} for n, about in _keys(policy_class)]
         if policy_class is not None
         else [],
-        "set": list(policy.given),
+        "set": list(policy.config_names),
         "mode": policy.mode,
         "error": policy.error or None,
     }

@@ -25,7 +25,8 @@ from penstock.cli.jobs.spark_job import (
     show_counts,
 )
 from penstock.cli.output.policy_output import policies_run
-from penstock.engine.verdict import OF_RECORDS, Outcome
+from penstock.engine.verdict import Outcome
+from penstock.jobs.report.counts import by_outcome
 
 if TYPE_CHECKING:
     import argparse
@@ -61,9 +62,7 @@ def run(options: argparse.Namespace) -> int:
             targets = {ACCEPTED: target}
             what = f"rewriting {options.topic}"
             task_counts = write_topics(options, command_job, topics, ranges, plan, targets, what)
-            counts: Mapping[str, int] = {
-                outcome: task_counts.outcomes[outcome] for outcome in OF_RECORDS
-            }
+            counts: Mapping[str, int] = by_outcome(task_counts.outcomes)
         else:
             source = RowSource(topics, ranges, options.input or "")
             counts = command_job.rows.redact(source, plan, target)

@@ -156,7 +156,7 @@ def _between_topics(
     options: argparse.Namespace, command_job: CommandJob, plan: RecordPlan, topics: LetterTopics
 ) -> ExitCode:
     """Return dead letters of a topic to a topic."""
-    from penstock.jobs.redrive import (  # noqa: PLC0415
+    from penstock.jobs.redrive_job import (  # noqa: PLC0415
         outcomes_of,
         prepare_redrive,
         refused_by_broker,

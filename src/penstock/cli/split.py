@@ -35,12 +35,11 @@ from penstock.cli.jobs.split_stream import (
     check_streaming,
     run_stream,
 )
-from penstock.engine.verdict import OF_RECORDS
 from penstock.jobs.locations import check_apart
+from penstock.jobs.report.counts import by_outcome
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
 
     from penstock.cli.jobs.job import CommandJob
 
@@ -89,10 +88,7 @@ def _batch(options: argparse.Namespace, command_job: CommandJob) -> int:
     if is_between_topics(topics, list(locations.values())):
         what = f"splitting {options.topic}"
         task_counts = write_topics(options, command_job, topics, ranges, plan, locations, what)
-        counts: Mapping[str, int] = {
-            outcome: task_counts.outcomes[outcome] for outcome in OF_RECORDS
-        }
-        print(f"{options.topic}: {show_counts(counts)}")
+        print(f"{options.topic}: {show_counts(by_outcome(task_counts.outcomes))}")
         print(f"accepted in {options.accepted}, the others in {options.rejected}")
         return ExitCode.DONE
     counts = command_job.rows.split(RowSource(topics, ranges, options.input or ""), plan, locations)

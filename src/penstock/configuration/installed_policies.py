@@ -21,7 +21,7 @@ GROUP: Final = "penstock.policies"
 """The entry point group, and the package of the built-in policies."""
 
 
-class Installed(NamedTuple):
+class InstalledPolicy(NamedTuple):
     """An installed policy: an entry point of the group `penstock.policies`."""
 
     name: str
@@ -56,10 +56,10 @@ def reader_of_topic_key(key: str) -> str | None:
     return None
 
 
-def installed_policies() -> list[Installed]:
+def installed_policies() -> list[InstalledPolicy]:
     """Return the policies that are installed in this environment, by short name."""
     return sorted(
-        Installed(
+        InstalledPolicy(
             entry_point.name,
             f"{entry_point.module}:{entry_point.attr}" if entry_point.attr else entry_point.module,
             entry_point.dist.name if entry_point.dist is not None else "",

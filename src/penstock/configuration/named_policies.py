@@ -47,12 +47,12 @@ class PolicyKeys(NamedTuple):
 
     Attributes:
         properties: All keys, with variables resolved.
-        shown: The same before they were resolved: the value of a variable may be a secret.
+        source_texts: The same before they were resolved: the value of a variable may be a secret.
     """
 
     file: Path
     properties: Mapping[str, str]
-    shown: Mapping[str, str]
+    source_texts: Mapping[str, str]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ class PolicyKeys(NamedTuple):
 
     def text(self, key: str) -> str:
         """Return a value as it is shown in an error."""
-        value = self.shown.get(key, "")
+        value = self.source_texts.get(key, "")
         return repr(value if len(value) <= _SHOWN_MAX else value[:_SHOWN_MAX] + "...")
 
     def error(self, key: str, text: str) -> ConfigurationError:

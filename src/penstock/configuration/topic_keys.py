@@ -41,7 +41,7 @@ class KeyType:
         read: From the text to the value; raises ValueError, whose text completes the
             sentence "<key> must be ...".
         normalize: From the text that was given to the text that brokers describe.
-        expected: Kafka's text about the expected value, if it differs from that of `read`.
+        expectation: Kafka's text about the expected value, if it differs from that of `read`.
         complaint: Kafka's text about any other value, if it does not name the expected value.
     """
 
@@ -49,7 +49,7 @@ class KeyType:
     number: int
     read: Callable[[str], object]
     normalize: Callable[[str], str]
-    expected: str | None = None
+    expectation: str | None = None
     complaint: str | None = None
 
 
@@ -324,7 +324,7 @@ def key_of(declared: TopicConfig, reader: str) -> TopicKey:
         key_type = replace(
             key_type,
             read=read_allowed,
-            expected=None,
+            expectation=None,
             complaint=f"String must be one of: {', '.join(allowed)}",
         )
     return TopicKey(

@@ -74,7 +74,7 @@ class Chain:
     """The policies of one topic, ready to judge.
 
     Attributes:
-        judging: Everything but the interceptors, in order.
+        ordered_policies: Everything but the interceptors, in order.
         tiers: The modes of the policies except interceptors (`penstock.mode`), the strictest
             first, and the policies of each.
 
@@ -94,7 +94,7 @@ class Chain:
         self.records_policy = _records_policy(plan, policies)
         self.validators = [policies.validators[name] for name in plan.validators]
         self.validation = policies.validation_policy if plan.validation_policy else None
-        self.named = policies.named(plan)
+        self.named_policies = policies.named(plan)
         policies.prepare(plan)
         self._arrange()
         # Small batches often come from one partition, one after the other.
@@ -129,7 +129,7 @@ class Chain:
         chain.records_policy = self.records_policy if plan.records_policy else None
         chain.validators = [each for each in self.validators if each.name in plan.validators]
         chain.validation = self.validation if plan.validation_policy else None
-        chain.named = [each for each in self.named if each.name in plan.named]
+        chain.named_policies = [each for each in self.named_policies if each.name in plan.named]
         chain._destination = destination_of(plan, *chain._destination_key)  # noqa: SLF001 - of this class
         chain._arrange()  # noqa: SLF001
         chain.tiers = chain._by_mode()  # noqa: SLF001
@@ -141,7 +141,7 @@ class Chain:
         chain.interceptors = [each.by_record() for each in self.interceptors]
         chain.validators = [each.by_record() for each in self.validators]
         chain.validation = self.validation and self.validation.by_record()
-        chain.named = [each.by_record() for each in self.named]
+        chain.named_policies = [each.by_record() for each in self.named_policies]
         chain._arrange()  # noqa: SLF001 - of this class
         chain.tiers = chain._by_mode()  # noqa: SLF001
         return chain
@@ -149,8 +149,8 @@ class Chain:
     def _arrange(self) -> None:
         """Put the policies that judge into their order."""
         last = () if self.validation is None else (self.validation,)
-        by_record = (*self.validators, *last, *self.named)
-        self.judging: tuple[Policy, ...] = (
+        by_record = (*self.validators, *last, *self.named_policies)
+        self.ordered_policies: tuple[Policy, ...] = (
             by_record if self.records_policy is None else (self.records_policy, *by_record)
         )
         self._stages = Stages(by_record)
@@ -158,13 +158,14 @@ class Chain:
     @property
     def judges(self) -> bool:
         """Whether anything judges the topic, besides interceptors."""
-        return bool(self.judging)
+        return bool(self.ordered_policies)
 
     @property
     def judges_columns(self) -> bool:
         """Whether a policy of KIP-729, 905 or 940 gets batches as columns."""
         return any(
-            isinstance(policy, RecordPolicy) and policy.validate_batch for policy in self.judging
+            isinstance(policy, RecordPolicy) and policy.validate_batch
+            for policy in self.ordered_policies
         ) or any(interceptor.process_batch for interceptor in self.interceptors)
 
     @property
@@ -230,7 +231,7 @@ class Chain:
             PostponedError: A policy cannot decide now; no record has a verdict.
         """
         earlier_chains, later_chains = self.around_interceptors()
-        undecided = _Undecided(records)
+        undecided = _OpenRecords(records)
         replaced = None
         for policies in earlier_chains:
             undecided.judge(policies, partition, topic_id, records_policy_batch)
@@ -277,7 +278,7 @@ class Chain:
         return self._stages.objections(self._destination, records, each=each, batch_size=batch_size)
 
 
-class _Undecided:
+class _OpenRecords:
     """The records that nothing has objected to so far.
 
     Attributes:
@@ -288,7 +289,7 @@ class _Undecided:
         self.verdicts: list[tuple[int, PolicyVerdict]] = []
         self._all = self._records = records
         self._positions: Sequence[int] = range(records.count)
-        self._decided: Sequence[tuple[int, PolicyVerdict]] = ()
+        self._new_verdicts: Sequence[tuple[int, PolicyVerdict]] = ()
 
     def judge(
         self, policies: Chain, partition: int, topic_id: UUID, records_policy_batch: int
@@ -321,15 +322,15 @@ class _Undecided:
 
     def _decide(self, verdicts: Sequence[tuple[int, PolicyVerdict]]) -> None:
         self.verdicts += ((self._positions[index], verdict) for index, verdict in verdicts)
-        self._decided = verdicts
+        self._new_verdicts = verdicts
 
     def _rest(self) -> RecordColumns:
         """Return them, without those decided last: after the last decision that is not needed."""
-        if self._decided:
-            remaining = remaining_positions(self._records.count, self._decided)
+        if self._new_verdicts:
+            remaining = remaining_positions(self._records.count, self._new_verdicts)
             self._records = self._records.pick(remaining)
             self._positions = [self._positions[index] for index in remaining]
-            self._decided = ()
+            self._new_verdicts = ()
         return self._records
 
 

@@ -40,21 +40,21 @@ class PolicyStep:
         number: Its place in the chain, from 1.
         kind: `interceptor`, `batch` or `record`.
         name: Its name, or its class.
-        decided: In words.
-        saw: Its input, contents included.
-        saw_sizes: The same without contents.
+        decision: In words.
+        input: Its input, contents included.
+        input_sizes: The same without contents.
     """
 
     number: int
     kind: str
     name: str
-    decided: str
-    saw: str
-    saw_sizes: str
+    decision: str
+    input: str
+    input_sizes: str
 
 
 @dataclass(frozen=True)
-class Explained:
+class Explanation:
     """The verdict, and how it came about; policies after the decision are not called."""
 
     verdict: PolicyVerdict
@@ -63,7 +63,7 @@ class Explained:
 
 def explain(
     plan: Plan, policies: PolicyInstances, topic: str, located_record: LocatedRecord
-) -> Explained:
+) -> Explanation:
     """Judge one record, policy by policy.
 
     Raises:
@@ -83,7 +83,7 @@ def explain(
         except PostponedError as error:
             words = _words(error.verdict)
             steps.append(PolicyStep(len(steps) + 1, kind, name, words, _contents(saw), repr(saw)))
-            return Explained(error.verdict, tuple(steps))
+            return Explanation(error.verdict, tuple(steps))
         verdict = decided.verdicts[0][1] if decided.verdicts else ACCEPTED
         words = _words(verdict)
         if verdict is ACCEPTED and decided.replaced is not None:
@@ -97,8 +97,8 @@ def explain(
             record = record._replace(key=key, value=value)
         steps.append(PolicyStep(len(steps) + 1, kind, name, words, _contents(saw), repr(saw)))
         if verdict is not ACCEPTED:
-            return Explained(verdict, tuple(steps))
-    return Explained(ACCEPTED, tuple(steps))
+            return Explanation(verdict, tuple(steps))
+    return Explanation(ACCEPTED, tuple(steps))
 
 
 def _single(chain: Chain) -> list[tuple[str, str, Chain]]:
@@ -122,14 +122,14 @@ def _single(chain: Chain) -> list[tuple[str, str, Chain]]:
 def _judging(
     chain: Chain, bare: TopicPlan, tiers: Sequence[Chain]
 ) -> Iterator[tuple[str, str, Chain]]:
-    for policy in (policy for tier in tiers for policy in tier.judging):
+    for policy in (policy for tier in tiers for policy in tier.ordered_policies):
         kind = "batch" if isinstance(policy, BatchPolicy) else "record"
         yield kind, policy.name, chain.subset(_alone(chain, bare, policy))
 
 
 def _alone(chain: Chain, bare: TopicPlan, policy: Policy) -> TopicPlan:
     """Return the plan of one policy that judges."""
-    if any(policy is named for named in chain.named):
+    if any(policy is named for named in chain.named_policies):
         return replace(bare, named=(policy.name,))
     if isinstance(policy, BatchPolicy):
         return replace(bare, records_policy=policy.name)
@@ -140,7 +140,7 @@ def _alone(chain: Chain, bare: TopicPlan, policy: Policy) -> TopicPlan:
 
 def _seen(chain: Chain, record: Record) -> Record | RecordProxy:
     """Return a record as a policy sees it."""
-    for policy in chain.judging:
+    for policy in chain.ordered_policies:
         if isinstance(policy, RecordPolicy) and policy.hints is not None:
             return next(as_proxies(columns_of([record]), policy.hints))
     return record

@@ -118,7 +118,7 @@ class PolicyInstances:
         self._with_paths: list[tuple[str, CountsPaths]] = []
         self.client = NOBODY
         self.takes_client: set[str] = set()
-        self._reported: set[str] = set()
+        self._reported_names: set[str] = set()
         self.on_records_class: Callable[[str], None] = _ignore_class
         search_first(configuration.folder)
         self.on_preparing: Callable[[bool], None] = _ignore
@@ -140,7 +140,7 @@ class PolicyInstances:
         for name in names.get(RECORDS, ()):
             self._records_ahead[name] = self._records_instance(self._by_class(name, RECORDS))
         self._named_interceptors: dict[str, Interceptor] = {}
-        self._named: dict[str, Policy] = {}
+        self._named_policies: dict[str, Policy] = {}
         self._named_validations: dict[str, ValidationPolicy] = {}
         for name in names.get(NAMED, ()):
             self._add_named(name)
@@ -156,7 +156,7 @@ class PolicyInstances:
     @property
     def validation_policy(self) -> RecordPolicy | None:
         """How the validation policy judges; None without one."""
-        return None if self._validation is None else self._validation.judging
+        return None if self._validation is None else self._validation.record_policy
 
     @property
     def _validations(self) -> list[ValidationPolicy]:
@@ -172,7 +172,7 @@ class PolicyInstances:
     def judging(self) -> list[Policy]:
         """Everything that judges records, but for the classes of KIP-686 that topics have."""
         own = filter(None, (self.validation_policy,))
-        return [*self.validators.values(), *own, *self._named.values()]
+        return [*self.validators.values(), *own, *self._named_policies.values()]
 
     @property
     def _all_interceptors(self) -> list[Interceptor]:
@@ -232,7 +232,7 @@ class PolicyInstances:
 
     def named(self, plan: TopicPlan) -> list[Policy]:
         """Return the named policies of a topic, but for interceptors, in its order."""
-        return [self._named[name] for name in plan.named]
+        return [self._named_policies[name] for name in plan.named]
 
     def prepare(self, plan: TopicPlan) -> None:
         """Prepare a topic's policies of KIP-940 for the topic.
@@ -293,8 +293,8 @@ class PolicyInstances:
             raise ConfigurationError(f"{definition.where}: {error}") from None
         if is_given_client:
             self.takes_client.add(name)
-        if name not in self._reported and not definition.is_named:
-            self._reported.add(name)
+        if name not in self._reported_names and not definition.is_named:
+            self._reported_names.add(name)
             self.on_records_class(name)
         return instance
 
@@ -556,13 +556,13 @@ class PolicyInstances:
         if definition.interface == INTERCEPTORS:
             self._named_interceptors[name] = self._interceptor(definition)
         elif definition.interface == VALIDATORS:
-            self._named[name] = self._validator(definition)
+            self._named_policies[name] = self._validator(definition)
         elif definition.interface == VALIDATION:
             self._named_validations[name] = self._validation_policy(definition)
-            self._named[name] = self._named_validations[name].judging
+            self._named_policies[name] = self._named_validations[name].record_policy
         else:
             method = self._with_client(name, self._records_instance(definition).validate)
-            self._named[name] = BatchPolicy(name, method)
+            self._named_policies[name] = BatchPolicy(name, method)
 
     def _admin_policy(self, names: Sequence[str], key: str) -> AdminPolicy | None:
         for name in names:

@@ -406,7 +406,7 @@ class _ByBatch:
         return some
 
 
-class _Prepared:
+class _PreparingPolicy:
     """A validation policy, which prepares once for some records before it judges them."""
 
     def __init__(self, policy: RecordPolicy, stage: Stage) -> None:
@@ -468,7 +468,7 @@ def _apart(policy: Policy) -> Stage:
     if isinstance(policy, BatchPolicy):
         return _Whole(policy)
     stage: Stage = _ByBatch(policy) if policy.validate_batch else _ByRecord((), policy)
-    return _Prepared(policy, stage) if policy.prepare_batch else stage
+    return _PreparingPolicy(policy, stage) if policy.prepare_batch else stage
 
 
 def failure(name: str, error: BaseException) -> PolicyVerdict:

@@ -42,11 +42,11 @@ class PathTally:
 
     Attributes:
         values: How many values each policy read.
-        found: In how many of them it found each path, by policy and path.
+        hits: In how many of them it found each path, by policy and path.
     """
 
     values: Counter[str] = field(default_factory=Counter)
-    found: Counter[tuple[str, str]] = field(default_factory=Counter)
+    hits: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, counts: Iterable[PathCount]) -> None:
         """Add the counts of one process."""
@@ -59,18 +59,18 @@ class PathTally:
             self.values[result] += amount
         elif event == PATH_FOUND:
             policy, _, path = result.partition(_BETWEEN)
-            self.found[policy, path] += amount
+            self.hits[policy, path] += amount
 
     def merge(self, other: PathTally) -> None:
         """Add other sums."""
         self.values.update(other.values)
-        self.found.update(other.found)
+        self.hits.update(other.hits)
 
     def counts(self) -> list[PathCount]:
         """Return the sums, in the order of policies and paths."""
         return [
             PathCount(policy, path, self.values[policy], count)
-            for (policy, path), count in sorted(self.found.items())
+            for (policy, path), count in sorted(self.hits.items())
         ]
 
     def unfound(self) -> list[PathCount]:

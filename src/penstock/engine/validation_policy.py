@@ -28,7 +28,7 @@ class ValidationPolicy:
     """An instance, and how it prepares for topics.
 
     Attributes:
-        judging: How it judges records.
+        record_policy: How it judges records.
         load: Its `load_topic`; None where it has none.
     """
 
@@ -40,10 +40,10 @@ class ValidationPolicy:
         prepare: Callable[..., Any] | None,
         load: Callable[..., Any] | None,
     ) -> None:
-        self._of = definition
+        self._definition = definition
         self._prepare = prepare
         self.instance = instance
-        self.judging = judging
+        self.record_policy = judging
         self.load = load
 
     def prepare_text(self, text: str) -> None:
@@ -57,8 +57,8 @@ class ValidationPolicy:
             raise ConfigurationError(self._about_text(text, objection))
 
     def _about_text(self, text: str, objection: str) -> str:
-        if self._of.is_named and not text:
-            return f"{self._of.name}: {objection}"
+        if self._definition.is_named and not text:
+            return f"{self._definition.name}: {objection}"
         return f"{VALIDATION_POLICY}={text}: {objection}"
 
     def objection_to(self, plan: TopicPlan) -> str | None:
@@ -150,12 +150,14 @@ class ValidationPolicy:
     def configs(self, plan: TopicPlan) -> Mapping[str, str]:
         """Return the topic level keys that it declares, as a topic has them."""
         configs = plan.validation_configs
-        if self._of.is_named:
-            configs = self._of.topic_configs or {}
+        if self._definition.is_named:
+            configs = self._definition.topic_configs or {}
         return MappingProxyType(dict(configs))
 
     def _topic(self, plan: TopicPlan) -> str:
-        return f"topic {plan.topic}" + (f": {self._of.name}" if self._of.is_named else "")
+        return f"topic {plan.topic}" + (
+            f": {self._definition.name}" if self._definition.is_named else ""
+        )
 
 
 def objection_to(instance: Any, text: str) -> str | None:

@@ -8,7 +8,7 @@ import structlog
 
 from penstock.engine.plans.plan import Plan
 from penstock.engine.workers.supervisor import Supervisor
-from penstock.gateway.context.known_topics import validated_topics
+from penstock.gateway.admin.known_topics import validated_topics
 
 if TYPE_CHECKING:
     import asyncio
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from penstock.engine.workers.schedule import Schedule
     from penstock.gateway.admin.topic_configs import TopicConfigs
     from penstock.gateway.admin.topic_policies import TopicPolicies
-    from penstock.gateway.context.policy_set import PolicySet
     from penstock.gateway.policy_loader import LoadedPolicies, PolicyLoader
     from penstock.gateway.produce.observed_batches import ObservedBatches
+    from penstock.gateway.produce.policy_set import PolicySet
     from penstock.kafka.cluster.metadata import ClusterMetadata
 
 log = structlog.get_logger()

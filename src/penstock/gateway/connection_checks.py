@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
+from penstock.gateway.sessions.memory import LOOK_EVERY_S
+
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from penstock.gateway.parts import GatewayParts
 
 _CHECK_IDLE_EVERY_S: Final = 5.0
 _CHECK_EVERY_S: Final = 1.0
@@ -67,3 +71,52 @@ async def check_once(connections: Collection[Checked]) -> None:
         for client in part:
             client.check()
         await asyncio.sleep(_CHECK_EVERY_S / max(1, len(parts)))
+
+
+class ConnectionChecks:
+    """Checks the connections of a gateway again and again, and their memory."""
+
+    def __init__(self, parts: GatewayParts, max_idle_s: float) -> None:
+        """Prepare; `begin` begins.
+
+        Args:
+            max_idle_s: How long a connection may be idle (`connections.max.idle.ms`).
+        """
+        self._parts = parts
+        self._max_idle_s = max_idle_s
+        self._memory_short = asyncio.Event()
+
+    def begin(self) -> None:
+        """Check from now on, until the gateway stops."""
+        self._parts.run(self._close_idle())
+        self._parts.run(self._close_stalled())
+        self._parts.run(self._check())
+
+    def memory_is_short(self, is_short: bool) -> None:
+        """Have little read of each client at once, while memory is short."""
+        if is_short:
+            self._memory_short.set()
+        else:
+            self._memory_short.clear()
+        if self._parts.lane is not None:
+            self._parts.lane.set_short(is_short)
+
+    async def _close_idle(self) -> None:
+        parts, max_idle_s = self._parts, self._max_idle_s
+        while True:
+            await asyncio.sleep(idle_interval(max_idle_s))
+            parts.producers.expire()
+            parts.budget.tick()
+            close_idle(parts.connections, parts.loop.time(), max_idle_s)
+
+    async def _close_stalled(self) -> None:
+        while True:
+            await self._memory_short.wait()
+            await asyncio.sleep(LOOK_EVERY_S)
+            self._parts.budget.look()
+
+    async def _check(self) -> None:
+        while True:
+            if self._parts.lane is not None:
+                self._parts.lane.look_again()
+            await check_once(self._parts.connections)

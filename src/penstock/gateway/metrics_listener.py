@@ -20,8 +20,7 @@ from penstock.gateway.observing.metrics.process_usage import WorkerUsage
 from penstock.gateway.observing.metrics.readiness import Readiness, inspect
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from penstock.gateway.observing.metrics.broker_checks import BrokerChecks
@@ -42,9 +41,6 @@ class Observed(ConsoleGateway, Protocol):
     def worker_pids(self) -> list[int]:
         """The process ids of all policy workers."""
 
-    def run(self, coroutine: Coroutine[object, object, None]) -> asyncio.Task[object]:
-        """Run a coroutine until it ends or the gateway stops."""
-
 
 class MetricsListener:
     """Serves the state of a gateway, from before it has started until it has ended.
@@ -53,14 +49,22 @@ class MetricsListener:
         address: Where it listens; None before.
     """
 
-    def __init__(self, gateway: Observed, counts: GatewayCounts, checks: BrokerChecks) -> None:
+    def __init__(
+        self,
+        gateway: Observed,
+        counts: GatewayCounts,
+        checks: BrokerChecks,
+        run: Callable[[Coroutine[object, object, None]], object],
+    ) -> None:
         """Prepare; nothing is listened on.
 
         Args:
             counts: What it counts.
             checks: How the last attempt to connect to each broker ended.
+            run: Runs a coroutine until it ends or the gateway stops.
         """
         self._gateway = gateway
+        self._run = run
         self._counts = counts
         self._checks = checks
         self._server: HttpServer | None = None
@@ -100,9 +104,9 @@ class MetricsListener:
         self._server = server
         self.address = Address(address.host, port)
         log.info("metrics", address=str(self.address))
-        self._gateway.run(self._checks.run())
-        self._gateway.run(self.console.run())
-        self._gateway.run(self._lag.run())
+        self._run(self._checks.run())
+        self._run(self.console.run())
+        self._run(self._lag.run())
 
     async def close(self) -> None:
         """Stop listening."""

@@ -14,10 +14,10 @@ from penstock.engine.plans.outcome_digest import OutcomeDigest
 from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
-from penstock.gateway.context.policy_set import PolicySet, submit_or_accept, submit_or_drop_again
 from penstock.gateway.importing import import_in_thread
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.observed_batches import ObservedBatches, TimesBeside
+from penstock.gateway.produce.policy_set import PolicySet, submit_or_accept, submit_or_drop_again
 from penstock.gateway.produce.repeated_drops import RepeatedDrops
 
 if TYPE_CHECKING:
@@ -151,10 +151,6 @@ class PolicyLoader(NamedTuple):
             cancel=pool.cancel if pool else _nothing_to_cancel,
             leave=pool.leave if pool else _nothing_to_cancel,
             idempotence=Idempotence(configuration.produce_request_interceptors_idempotence),
-            judges_partitions=configuration.create_topic_policy_create_partitions,
-            refused_automatic_creation_code=int(
-                configuration.create_topic_policy_auto_create_error_code
-            ),
             inline=inline,
             observed=observed,
         )

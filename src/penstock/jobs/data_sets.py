@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.jobs.rows.records import RecordRow
     from penstock.jobs.tasks.planning import Task
     from penstock.jobs.topics.access import ClusterAccess
-    from penstock.policies.data_contract.data_set import DataSetRule, Totals
+    from penstock.policies.data_contract.data_set import Contribution, DataSetRule, Totals
 
 _DIGESTS_HELD: Final = 20_000
 """So many digests are given as one part of the sums."""
@@ -136,10 +136,7 @@ class Measuring:
             self._digests.extend(
                 RuleSum(*key, digest.hex(), 1, 0, None) for digest in contribution.digests
             )
-        sums = self._sums.setdefault(key, [0, 0, None])
-        sums[0] += contribution.total
-        sums[1] += contribution.bad
-        sums[2] = latest_of(sums[2], contribution.latest)
+        _add(self._sums.setdefault(key, [0, 0, None]), contribution)
 
     def _rules_of(self, topic: str) -> Sequence[tuple[RuleKey, DataSetRule]]:
         topic_rules = self._rules.get(topic)
@@ -152,9 +149,11 @@ class Measuring:
         return topic_rules
 
 
-def latest_of(first: int | None, other: int | None) -> int | None:
-    """Return the later of two instants."""
-    return other if first is None else first if other is None else max(first, other)
+def _add(sums: list[Any], part: Contribution | RuleSum) -> None:
+    sums[0] += part.total
+    sums[1] += part.bad
+    if part.latest is not None:
+        sums[2] = part.latest if sums[2] is None else max(sums[2], part.latest)
 
 
 @dataclass(frozen=True)
@@ -247,10 +246,7 @@ class DataSetSums:
                 number = self._numbers.setdefault(row.key, len(self._numbers))
                 digests.append((number, bytes.fromhex(row.digest)))
                 continue
-            sums = self._sums[row.key]
-            sums[0] += row.total
-            sums[1] += row.bad
-            sums[2] = latest_of(sums[2], row.latest)
+            _add(self._sums[row.key], row)
         self._file.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?)", digests)
 
     def totals(self) -> dict[RuleKey, Totals]:

@@ -93,7 +93,7 @@ class Evaluator:
         for validation in self._policies.validations_of(chain.plan):
             rules_of = getattr(validation.instance, "data_set_rules", None)
             if callable(rules_of):
-                policy_rules.append((validation.judging.name, rules_of(topic)))
+                policy_rules.append((validation.record_policy.name, rules_of(topic)))
         return policy_rules
 
     def value_reader(self, topic: str | None) -> ValueReader | None:
@@ -113,7 +113,7 @@ class Evaluator:
             return None
         for validation in self._policies.validations_of(chain.plan):
             factory = getattr(validation.instance, "value_reader", None)
-            own = validation.judging.topic_configs
+            own = validation.record_policy.topic_configs
             configs = chain.plan.validation_configs if own is None else own
             reader: ValueReader | None = factory(topic, configs) if callable(factory) else None
             if reader is not None:

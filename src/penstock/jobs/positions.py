@@ -43,27 +43,27 @@ _MARK: Final = "."
 """In the id of a run, before the part that distinguishes the runs of other commands."""
 
 
-class Known(NamedTuple):
+class KnownPositions(NamedTuple):
     """The progress of a job in partitions, by the ranges that are left.
 
     Attributes:
-        committed: The committed offsets.
-        placed: The places of partitions whose committed offsets have been removed.
+        positions: The committed offsets.
+        places: The places of partitions whose committed offsets have been removed.
     """
 
-    committed: Mapping[Partition, Position]
-    placed: Mapping[Partition, Position]
+    positions: Mapping[Partition, Position]
+    places: Mapping[Partition, Position]
 
     @property
     def runs(self) -> frozenset[str]:
         """The ids of the runs that came so far."""
         return frozenset(
-            position.run for position in (*self.committed.values(), *self.placed.values())
+            position.run for position in (*self.positions.values(), *self.places.values())
         )
 
     def __bool__(self) -> bool:
         """Return whether anything is known."""
-        return bool(self.committed or self.placed)
+        return bool(self.positions or self.places)
 
 
 def job_id(command: str, sources: Iterable[Topic], targets: Iterable[Topic], start: str) -> str:
@@ -119,7 +119,7 @@ def known_positions(
     topic_ids: Mapping[str, UUID],
     partitions: Iterable[Partition],
     places: Places,
-) -> Known:
+) -> KnownPositions:
     """Return how far a job has come.
 
     Args:
@@ -137,7 +137,9 @@ def known_positions(
     numbers = numbers_by_topic(partitions)
     positions = read_last_positions(connection, group_of(job), numbers) if numbers else {}
     committed = {Partition(*partition): position for partition, position in positions.items()}
-    return Known(committed, placed(job, topic_ids, set(partitions) - committed.keys(), places))
+    return KnownPositions(
+        committed, placed(job, topic_ids, set(partitions) - committed.keys(), places)
+    )
 
 
 def placed(
@@ -198,7 +200,12 @@ def lost_place(job: str, target: str, partition: Partition, places: Places) -> L
 
 
 def claims(
-    job: str, run: str, ranges: Iterable[OffsetRange], progress: Known, *, again: bool = False
+    job: str,
+    run: str,
+    ranges: Iterable[OffsetRange],
+    progress: KnownPositions,
+    *,
+    again: bool = False,
 ) -> dict[tuple[str, int], Claim]:
     """Return the claims of a run that begins, by topic and partition.
 
@@ -220,7 +227,7 @@ def claims(
 
 
 def from_positions(
-    ranges: Sequence[OffsetRange], progress: Known, *, goes_back: bool, to_end: bool
+    ranges: Sequence[OffsetRange], progress: KnownPositions, *, goes_back: bool, to_end: bool
 ) -> tuple[OffsetRange, ...]:
     """Return ranges that begin where the job has come to.
 
@@ -241,8 +248,8 @@ def from_positions(
     remaining_ranges = []
     for offset_range in ranges:
         committed, place = (
-            progress.committed.get(offset_range.of),
-            progress.placed.get(offset_range.of),
+            progress.positions.get(offset_range.of),
+            progress.places.get(offset_range.of),
         )
         position = committed or place
         if position is None:
@@ -295,18 +302,18 @@ class OffsetsDone:
         self._group = group_of(job)
         self._partitions = numbers_by_topic(offset_range.of for offset_range in ranges)
         self._next = time.monotonic()
-        self._done = 0
+        self._offset_count = 0
 
     def __call__(self) -> int:
         """Return how many they are; as many as before where the cluster does not say."""
         now = time.monotonic()
         if now < self._next or not self._partitions:
-            return self._done
+            return self._offset_count
         self._next = now + _REQUESTED_EVERY_S
         try:
             positions = read_positions(self._connection, self._group, self._partitions)
         except (ClientError, WireError):
-            return self._done
+            return self._offset_count
         offset_count = 0
         for offset_range in self._ranges:
             position = positions.get((offset_range.topic, offset_range.partition))
@@ -314,7 +321,7 @@ class OffsetsDone:
             if position is None or (claim and claim.again and position.run != claim.run):
                 continue
             offset_count += min(max(position.offset - offset_range.start, 0), offset_range.offsets)
-        self._done = offset_count
+        self._offset_count = offset_count
         return offset_count
 
 

@@ -89,8 +89,8 @@ class BatchAudit:
         self._pool = pool
         self._plans = {topic: plan.enforced() for topic, plan in plans.items()}
         self._topic_ids = topic_ids
-        self._waiting_bytes = self._waiting = 0
-        self._changed = asyncio.Event()
+        self._pending_bytes = self._pending_batches = 0
+        self._change = asyncio.Event()
 
     def total(self) -> AuditCounts:
         """Return the counts of all topics together."""
@@ -108,19 +108,19 @@ class BatchAudit:
         while self.kills < KILLS_MAX:
             some = await asyncio.to_thread(lambda: list(islice(batches, _READ_AT_ONCE)))
             if not some:
-                await self._until(lambda: not self._waiting)
+                await self._until(lambda: not self._pending_batches)
                 return self.kills < KILLS_MAX
             for batch in some:
-                await self._until(lambda: self._waiting_bytes < WAITING_MAX_BYTES)
+                await self._until(lambda: self._pending_bytes < WAITING_MAX_BYTES)
                 self._submit(batch)
             # A hanging policy is to be detected before there are many batches.
-            await self._until(lambda: self._waiting < 2 * _READ_AT_ONCE)
+            await self._until(lambda: self._pending_batches < 2 * _READ_AT_ONCE)
         return False
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():
-            self._changed.clear()
-            await self._changed.wait()
+            self._change.clear()
+            await self._change.wait()
 
     def _submit(self, batch: ReadBatch) -> None:
         if batch.data is None:
@@ -130,8 +130,8 @@ class BatchAudit:
         if self.kills >= KILLS_MAX:
             return
         plan = self._plans[batch.topic]
-        self._waiting += 1
-        self._waiting_bytes += len(batch.data)
+        self._pending_batches += 1
+        self._pending_bytes += len(batch.data)
         self._pool.submit(
             BatchToJudge(
                 plan,
@@ -146,9 +146,9 @@ class BatchAudit:
         )
 
     def _judged(self, plan: TopicPlan, batch: ReadBatch, size: int, verdict: PolicyVerdict) -> None:
-        self._waiting -= 1
-        self._waiting_bytes -= size
+        self._pending_batches -= 1
+        self._pending_bytes -= size
         self.kills += verdict.cause in _KILLED
         self.records += batch.record_count
         count_batch(self.counts[batch.topic], batch, verdict, plan.interceptor_names)
-        self._changed.set()
+        self._change.set()

@@ -31,16 +31,15 @@ from penstock.jobs.tasks.writing_task import ACCEPTED, WritingTask
 from penstock.jobs.tasks.written_before import find_written
 from penstock.kafka.cluster import topic_names
 from penstock.kafka.cluster.offsets import Topic
-from penstock.kafka.cluster.ranges import Partition
 from penstock.kafka.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from penstock.jobs.batches.counts import TaskCounts
     from penstock.jobs.plan import RecordPlan
-    from penstock.jobs.positions import Known
+    from penstock.jobs.positions import KnownPositions
+    from penstock.jobs.report.counts import RecordCounts
     from penstock.jobs.runner import Runner
     from penstock.jobs.tasks.writing_task import WritingResult
     from penstock.jobs.topics.stored_topics import StoredTopics
@@ -99,7 +98,7 @@ class WritingRun(NamedTuple):
         job: The id of the job.
     """
 
-    counts: TaskCounts
+    counts: RecordCounts
     done_before: int
     job: str
 
@@ -174,7 +173,7 @@ def known_job(
     places: Places,
     *,
     note: Callable[[str], None] = lambda _: None,
-) -> Known:
+) -> KnownPositions:
     """Return how far a job has come, and check that its place was not lost.
 
     Args:
@@ -210,10 +209,12 @@ def known_job(
     return progress
 
 
-def known_in(there: StoredTopics, topics: Sequence[Topic], name: str, places: Places) -> Known:
+def known_in(
+    there: StoredTopics, topics: Sequence[Topic], name: str, places: Places
+) -> KnownPositions:
     """Return how far a job has come in topics; the arguments are those of `known_job`."""
     ids = {topic.name: topic.topic_id for topic in topics}
-    partitions = [Partition(topic.name, number) for topic in topics for number in topic.partitions]
+    partitions = [partition for topic in topics for partition in topic.all_partitions]
     return known_positions(there.access.connect(), name, ids, partitions, places)
 
 
@@ -224,7 +225,7 @@ def writing_task(
     ranges: Sequence[OffsetRange],
     plan: RecordPlan,
     name: str,
-    progress: Known,
+    progress: KnownPositions,
 ) -> WritingTask:
     """Return the work of tasks.
 
@@ -286,7 +287,7 @@ def _begin_again(
 
 
 def _begun(
-    job: WritingJob, ranges: Sequence[OffsetRange], progress: Known
+    job: WritingJob, ranges: Sequence[OffsetRange], progress: KnownPositions
 ) -> Sequence[OffsetRange]:
     goes_back = job.name is None or job.start in {"earliest", "latest"}
     to_end = goes_back and job.end == "latest"

@@ -20,10 +20,10 @@ NO_REASON: Final = "does not fit the schema"
 class Explanations:
     """The explanations of a batch."""
 
-    __slots__ = ("_left", "_left_ms")
+    __slots__ = ("_left_ms", "_remaining")
 
     def __init__(self) -> None:
-        self._left = MOST
+        self._remaining = MOST
         self._left_ms = BATCH_MS
 
     def take(self, milliseconds: float = 0.0) -> bool:
@@ -33,9 +33,9 @@ class Explanations:
             milliseconds: The estimate of the maximum time of its explanation; by default, that is
                 known only when it is explained, and then given to `spend`.
         """
-        if not self._left or milliseconds > min(RECORD_MS, self._left_ms):
+        if not self._remaining or milliseconds > min(RECORD_MS, self._left_ms):
             return False
-        self._left -= 1
+        self._remaining -= 1
         self._left_ms -= milliseconds
         return True
 

@@ -48,13 +48,13 @@ class Way:
 
     Attributes:
         ends: The numbers of the paths that end here.
-        after: By the name of a property.
+        next_ways: By the name of a property.
         otherwise: From any other property.
         is_end: Whether no path continues.
         next_name: Passes over properties that no path leads to, up to a name.
     """
 
-    __slots__ = ("after", "ends", "is_end", "items", "next_name", "otherwise")
+    __slots__ = ("ends", "is_end", "items", "next_name", "next_ways", "otherwise")
 
     def __init__(self) -> None:
         """End nowhere, until `lead` is called."""
@@ -71,10 +71,12 @@ class Way:
         self.ends = tuple(ends)
         self.otherwise = _each_once(otherwise)
         self.items = _each_once(items)
-        self.after = {name: _each_once((*ways, *self.otherwise)) for name, ways in fields.items()}
-        self.is_end = not (self.after or self.otherwise or self.items)
-        is_open = bool(self.otherwise) or not self.after
-        self.next_name = (_ANY_NAME if is_open else _name_behind(self.after)).match
+        self.next_ways = {
+            name: _each_once((*ways, *self.otherwise)) for name, ways in fields.items()
+        }
+        self.is_end = not (self.next_ways or self.otherwise or self.items)
+        is_open = bool(self.otherwise) or not self.next_ways
+        self.next_name = (_ANY_NAME if is_open else _name_behind(self.next_ways)).match
 
 
 class JsonPlaces:
@@ -185,9 +187,11 @@ class _Reading:
                 (match[2], offset) if match[2] is not None else self._escaped_name(offset)
             )
             if single is None:
-                below = _each_once(on for way in ways for on in way.after.get(name, way.otherwise))
+                below = _each_once(
+                    on for way in ways for on in way.next_ways.get(name, way.otherwise)
+                )
             else:
-                below = single.after.get(name, single.otherwise)
+                below = single.next_ways.get(name, single.otherwise)
             offset = self.value(offset, below) if below else _scan(text, offset)[1]
             match = _AFTER_PROPERTY.match(text, offset)
             if match is None:

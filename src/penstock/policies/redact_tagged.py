@@ -156,7 +156,7 @@ class RedactTagged(TopicInterceptor):
             groups, _ = groups_of(
                 column, batch.headers, is_key=is_key, location=SchemaIdLocation.ANY
             )
-            for schema in {group.framed.schema for group in groups}:
+            for schema in {group.framed_id.schema for group in groups}:
                 try:
                     self._redaction(schema)
                 except (LookupError, ValueError) as error:

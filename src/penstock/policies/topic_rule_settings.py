@@ -106,11 +106,11 @@ class TopicRuleSettings:
         partitions: How many partitions a topic may have.
         replicas: How many replicas a partition may have.
         retention: Which `retention.ms` may be given.
-        allowed: Names and globs of the configs that may be given; empty for all.
+        allowed_configs: Names and globs of the configs that may be given; empty for all.
         required: The configs that must be given: the value that each must have, or None
             where any value will do.
         judges_internal_topics: Whether topics whose names start with `__` are judged.
-        allowed_of_groups: As `allowed`, for the configs of groups.
+        allowed_of_groups: As `allowed_configs`, for the configs of groups.
         exempt: Names and globs of the topics for which no rule holds.
 
     Raises:
@@ -121,7 +121,7 @@ class TopicRuleSettings:
     partitions: Bounds
     replicas: Bounds
     retention: Bounds
-    allowed: tuple[str, ...]
+    allowed_configs: tuple[str, ...]
     required: Mapping[str, str | None]
     judges_internal_topics: bool
     allowed_of_groups: tuple[str, ...] = ()
@@ -157,7 +157,7 @@ class TopicRuleSettings:
             partitions=_bounds(values, PARTITIONS),
             replicas=_bounds(values, REPLICAS),
             retention=_bounds(values, RETENTION_BOUNDS, unit=" ms"),
-            allowed=values.get(ALLOWED, ()),
+            allowed_configs=values.get(ALLOWED, ()),
             required=values.get(REQUIRED, {}),
             judges_internal_topics=values.get(INTERNAL_TOPICS, "skip") == "judge",
             allowed_of_groups=values.get(GROUP_CONFIGS, ()),
@@ -185,7 +185,7 @@ class TopicRuleSettings:
 
     def allows(self, config: str) -> bool:
         """Return whether the config may be given."""
-        return _is_allowed(config, self.allowed)
+        return _is_allowed(config, self.allowed_configs)
 
     def allows_of_group(self, config: str) -> bool:
         """Return whether the config of a group may be given."""

@@ -170,7 +170,7 @@ def _not_allowed_of_topics(
     settings: TopicRuleSettings, configs: Iterable[str], verb: str
 ) -> Iterator[str]:
     refused = sorted(name for name in configs if not settings.allows(name))
-    yield from _not_allowed(refused, verb, f"{', '.join(settings.allowed)} ({ALLOWED})")
+    yield from _not_allowed(refused, verb, f"{', '.join(settings.allowed_configs)} ({ALLOWED})")
 
 
 def _not_allowed(refused: Sequence[str], verb: str, allowed: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -18,6 +19,7 @@ _OF_TABLE: Final = "provider"
 """What Spark adds to the options of a table of a catalog (`CREATE TABLE ... USING`)."""
 _NEAR: Final = 0.8
 """How alike a name is to one that was misspelt; less alike are options of other sources."""
+_DIGITS: Final = re.compile(r"\d+")
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -91,6 +93,29 @@ class GivenOptions(NamedTuple):
         if value is None:
             raise ConfigurationError(f"{name} {text}: true or false")
         return value
+
+    def number(self, name: str, least: int = 1, digits: int = 18) -> int | None:
+        """Return an option that is a whole number; None where it is not given.
+
+        Args:
+            name: Of the option; of a key of the client, with `kafka.`.
+            least: The smallest number that is allowed.
+            digits: How many digits it may have. All numbers of 18 digits have 64 bits.
+
+        Raises:
+            ConfigurationError: It is not a number, too small, or has too many digits.
+        """
+        key = name.lower()
+        own, client = self.own.get(key), self.client.get(key.removeprefix(_CLIENT))
+        text = client if key.startswith(_CLIENT) else own
+        if text is None:
+            return None
+        is_number = _DIGITS.fullmatch(text.strip()) and len(text.strip()) <= digits
+        if not is_number or int(text) < least:
+            raise ConfigurationError(
+                f"{name} {text}: a number of at least {least}, with at most {digits} digits"
+            )
+        return int(text)
 
     def plan(self) -> str | None:
         """Return the configuration file; None where the client's keys name a cluster instead.

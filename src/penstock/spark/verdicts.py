@@ -13,7 +13,6 @@ from penstock.spark.arguments import check_plan, check_text
 from penstock.spark.frames.frame_columns import check_columns, check_frame
 from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.frames.rows import VERDICT_TYPE
-from penstock.spark.values.parsing import with_parsed_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from penstock.jobs.plan import RecordPlan
-    from penstock.spark.values.value_column import ValueColumn
 
 _APPLIED_TYPE: Final = f"struct<verdict: {VERDICT_TYPE}, key: binary, value: binary>"
 _COUNTING_TYPE: Final = f"{VERDICT_TYPE.removesuffix('>')}, paths: string>"
@@ -172,13 +170,7 @@ def needed_columns(
 
 
 def by_rows(
-    df: DataFrame,
-    plan: RecordPlan,
-    topic: str | None,
-    *,
-    replacing: bool,
-    column: ValueColumn | None = None,
-    counting: bool = False,
+    df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bool, counting: bool = False
 ) -> DataFrame:
     """Do what `judge` and `apply` do, with `mapInArrow`, which PySpark has since 3.3.
 
@@ -186,7 +178,6 @@ def by_rows(
         df: Kafka's columns, and perhaps others.
         topic: The one topic of all records, or None.
         replacing: Whether keys and values become those of the interceptors.
-        column: The column of a table that accepted values are also parsed for, or None.
         counting: Whether verdicts have `paths`, as those of `judge_counting`.
 
     Raises:
@@ -194,16 +185,21 @@ def by_rows(
     """
     always, columns = needed_columns(df, plan, topic, replacing=replacing)
     bare_frame = df.drop("verdict")
-    verdict = T.StructType([*_VERDICT_TYPE.fields, *([_PATHS] if counting else ())])
-    fields = [*bare_frame.schema.fields, T.StructField("verdict", verdict)]
-    names = (*always, *columns)
     rows = evaluation.rows_with_verdicts(
-        plan, names, replacing=replacing, topic=topic, counting=counting
+        plan, (*always, *columns), replacing=replacing, topic=topic, counting=counting
     )
-    if column is not None:
-        fields.append(column.parsed)
-        rows = with_parsed_values(rows, column, plan, topic)
-    return bare_frame.mapInArrow(rows, T.StructType(fields))
+    return bare_frame.mapInArrow(rows, with_verdict(bare_frame.schema, counting=counting))
+
+
+def with_verdict(schema: T.StructType, *, counting: bool = False) -> T.StructType:
+    """Return the schema of judged rows.
+
+    Args:
+        schema: That of the rows.
+        counting: Whether verdicts have `paths`.
+    """
+    verdict = T.StructType([*_VERDICT_TYPE.fields, *([_PATHS] if counting else ())])
+    return T.StructType([*schema.fields, T.StructField("verdict", verdict)])
 
 
 def _evaluated(

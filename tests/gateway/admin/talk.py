@@ -101,6 +101,8 @@ class Policies:
         self.create_topic = "a.P" if create else None
         self.alter_config = "a.P" if alter else None
         self.needs_context = False
+        self.judges_partitions = True
+        self.refused_automatic_creation_code = 3
         self.no: set[str] = set()
         self.judged: list[Any] = []
         self.not_set: list[tuple[str, ...]] = []

@@ -136,7 +136,7 @@ async def test_the_policy_sees_keys_of_penstock():
 async def test_without_a_policy_that_judges_partitions_a_request_passes():
     talk = AdminTalk()
     await talk.store()
-    talk.policies = talk.policies._replace(judges_partitions=False)
+    talk.topics.judges_partitions = False
     sent = await talk.request(API, 3, **requested("a"))
     await talk.passes_unchanged(API, sent, results=[{"name": "a"}])
 

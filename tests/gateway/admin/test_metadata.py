@@ -66,7 +66,7 @@ async def test_an_accepted_topic_is_created(version):
 @pytest.mark.parametrize("code", [3, 44])
 async def test_a_refused_topic_is_not_created(version, code):
     talk = AdminTalk()
-    talk.policies = talk.policies._replace(refused_automatic_creation_code=code)
+    talk.topics.refused_automatic_creation_code = code
     talk.topics.no = {"new"}
     await described(talk, version, ("a", 0), ("new", 3))
     await validated(talk, "new", num_partitions=8, replication_factor=2)
@@ -78,7 +78,7 @@ async def test_a_refused_topic_is_not_created(version, code):
 @pytest.mark.parametrize(("code", "expected"), [(29, 29), (17, 44)])
 async def test_topics_that_the_cluster_would_not_create_are_not_judged(code, expected):
     talk = AdminTalk()
-    talk.policies = talk.policies._replace(refused_automatic_creation_code=44)
+    talk.topics.refused_automatic_creation_code = 44
     await described(talk, 12, ("new", 3))
     await validated(talk, "new", error_code=code)
     assert read(await talk.response()) == {"new": expected}

@@ -173,3 +173,27 @@ async def test_settings_without_a_policy_are_not_tried():
     made, _ = policies()
     assert await made.cannot_judge(PLAN) is None
     assert worker.requests == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "judges_partitions", "code"),
+    [
+        ({}, True, 3),
+        (
+            {
+                "create.topic.policy.create.partitions": "false",
+                "create.topic.policy.auto.create.error.code": "44",
+            },
+            False,
+            44,
+        ),
+    ],
+)
+def test_the_file_says_which_requests_are_judged_and_how_a_creation_is_refused(
+    keys, judges_partitions, code
+):
+    configuration = read_configuration(FILE, {"upstream.bootstrap.servers": "k:9", **keys})
+    policies = TopicPolicies(configuration, tries_classes=False)
+
+    assert policies.judges_partitions == judges_partitions
+    assert policies.refused_automatic_creation_code == code

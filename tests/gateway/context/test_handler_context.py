@@ -19,8 +19,7 @@ class Broker:
 
     def __init__(self, answer):
         self._answer = answer
-        turns = Turns(asyncio.get_running_loop().call_soon)
-        self.gateway = SimpleNamespace(cluster=self, turns=turns)
+        self._turns = Turns(asyncio.get_running_loop().call_soon)
         self.held = 0
 
     def send_request(self, make, on_response):
@@ -32,7 +31,8 @@ class Broker:
 
     def context(self):
         request = SimpleNamespace(client_id="client")
-        return HandlerContext(request, self, None, self._hold)
+        gateway = SimpleNamespace(cluster=self, turns=self._turns)
+        return HandlerContext(request, self, gateway, None, self._hold)
 
     def _hold(self, size):
         self.held += size

@@ -21,7 +21,7 @@ from penstock.configuration.clients.tls import client_context
 from penstock.gateway.broker_tls import BrokerTls
 from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.tls import server_context
-from penstock.gateway.sessions.connection import ConnectionState
+from penstock.gateway.observing.metrics.measured_gateway import ConnectionState
 from tests.gateway.lane.tls_ends import (
     MIB,
     Client,

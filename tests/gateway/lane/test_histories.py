@@ -19,9 +19,9 @@ from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.lane.table import Action, compiled
 from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.observing.metrics.cells import BOUNDS
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.sessions.between import Between
 from penstock.kafka.wire.errors import WireError

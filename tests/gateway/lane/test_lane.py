@@ -18,8 +18,8 @@ from kio.static.primitive import i32, i32Timedelta, i64
 from penstock import _native
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.gateway.lane.lane import Lane
+from penstock.gateway.observing.metrics.measured_gateway import ConnectionState
 from penstock.gateway.server import Gateway
-from penstock.gateway.sessions.connection import ConnectionState
 from penstock.gateway.sessions.memory import LOW_USE_BYTES
 from penstock.kafka.wire.schemas import load_request_schema
 from tests.conftest import create_topic
@@ -81,7 +81,7 @@ async def forwarded(gateway, send):
     """Send until a native thread has the connection; on a busy machine it may return soon."""
     for _ in range(2000):
         await send()
-        if gateway.lane.count == 1:
+        if gateway.parts.lane.count == 1:
             return
     raise AssertionError("the connection is not forwarded by a native thread")
 
@@ -135,8 +135,8 @@ def test_a_connection_is_handed_to_a_native_thread_and_taken_back(run, topic):
         await forwarded(gateway, client.list_groups)
         assert await client.produce(name, b"x") == 0
         client.writer.close()
-        await until(lambda: not gateway.connections)
-        assert gateway.lane.count == 0
+        await until(lambda: not gateway.parts.connections)
+        assert gateway.parts.lane.count == 0
 
     run(test)
 
@@ -149,8 +149,8 @@ def test_native_and_python_counts_agree(run, topic, monkeypatch):
         for _ in range(3):
             await client.list_groups()
             assert await client.produce(name, b"x") == 0
-        families = {family.name: family for family in gateway.counts.families()}
-        totals = gateway.counts.totals()
+        families = {family.name: family for family in gateway.parts.counts.families()}
+        totals = gateway.parts.counts.totals()
         times = families["penstock_request_seconds"].cells
         found.append(
             (
@@ -194,12 +194,12 @@ def test_a_half_forwarded_request_closes_its_connection_when_the_first_policy_is
         frame = request_frame(request, 99)
         client.writer.write(frame[: len(frame) // 2])
         await client.writer.drain()
-        (connection,) = gateway.connections
+        (connection,) = gateway.parts.connections
         await until(lambda: connection.missing_bytes)
         file = write_configuration(tmp_path, kafka.bootstrap_servers, 0, POLICY, POLICIES)
         await gateway.reload(load_configuration(file))
         assert await client.reader.read() == b""
-        await until(lambda: not gateway.connections)
+        await until(lambda: not gateway.parts.connections)
 
     run(test)
 
@@ -220,13 +220,13 @@ def test_accepted_batches_are_counted_when_the_native_thread_judges_them(
     found = []
 
     async def test(gateway, client):
-        if gateway.lane is not None:
+        if gateway.parts.lane is not None:
             await forwarded(gateway, partial(client.produce, name, b'{"id": 1}'))
-        families = {family.name: family for family in gateway.counts.families()}
+        families = {family.name: family for family in gateway.parts.counts.families()}
         times = families["penstock_judging_seconds"].cells
 
         def counted():
-            totals = gateway.counts.totals()
+            totals = gateway.parts.counts.totals()
             return sum(totals.records.values()), sum(totals.judging)
 
         before = counted()
@@ -317,7 +317,7 @@ def test_other_topics_are_forwarded_natively_while_a_topic_loses_records(
 
     async def test(gateway, client):
         assert await produce(client, dropping, 0, b"a", b"drop") == 0
-        assert list(gateway.producers.topics.names) == [dropping]
+        assert list(gateway.parts.producers.topics.names) == [dropping]
         for name, payload in ((free, b"x"), (judged, b'{"id": 1}')):
             await forwarded(gateway, partial(client.produce, name, payload))
         assert await produce(client, dropping, 2, b"b") == 0
@@ -348,15 +348,15 @@ def test_records_that_another_gateway_dropped_are_known_natively(
             for name in (free, dropping):
                 await forwarded(gateway, partial(client.produce, name, b"x"))
             assert await produce(other_client, dropping, 1, b"drop", b"b") == 0
-            await until(lambda: gateway.producers.has_topic(dropping))
-            assert gateway.lane.count == 1
+            await until(lambda: gateway.parts.producers.has_topic(dropping))
+            assert gateway.parts.lane.count == 1
             assert await produce(client, dropping, 3, b"c") == 0
             assert await produce(client, dropping, 4, b"d") == 0
             await forwarded(gateway, partial(client.produce, free, b"x"))
-            assert gateway.producers.translated == 2
-            await asyncio.to_thread(gateway.shared_producers.ahead, free)
+            assert gateway.parts.producers.translated == 2
+            await asyncio.to_thread(gateway.parts.shared_producers.ahead, free)
             assert await client.produce(free, b"x") == 0
-            assert gateway.lane.count == 0
+            assert gateway.parts.lane.count == 0
             other_client.writer.close()
         finally:
             await other_gateway.stop()
@@ -389,10 +389,10 @@ def test_requests_in_flight_get_their_responses_when_the_gateway_stops(run, topi
         for number in range(1001, 1006):
             request = produce_request([(name, [(0, encode_batch(values(b"x")))])])
             client.writer.write(request_frame(request, number))
-        (number,) = gateway.lane._owners
-        await until(lambda: gateway.lane.figures(number).unanswered == 6)
+        (number,) = gateway.parts.lane._owners
+        await until(lambda: gateway.parts.lane.figures(number).unanswered == 6)
         stopping = asyncio.create_task(gateway.stop())
-        await until(lambda: not gateway.lane.count)
+        await until(lambda: not gateway.parts.lane.count)
         broker = await Client.connect((host, int(port)))
         assert await broker.produce(awaited, b"x") == 0
         broker.writer.close()
@@ -417,8 +417,8 @@ def test_a_client_that_disconnects_leaves_no_connection(run, how):
             client.writer.write(other(5))
             client.writer.write_eof()
             assert (await client.response())[4:8] == (5).to_bytes(4, "big")
-        await until(lambda: not gateway.connections)
-        assert gateway.lane.count == 0
+        await until(lambda: not gateway.parts.connections)
+        assert gateway.parts.lane.count == 0
 
     run(test)
 
@@ -428,7 +428,7 @@ def test_bytes_that_violate_the_protocol_close_the_connection(run):
         await forwarded(gateway, client.list_groups)
         client.writer.write(b"\xff" * 12)
         assert await client.reader.read() == b""
-        await until(lambda: not gateway.connections)
+        await until(lambda: not gateway.parts.connections)
 
     run(test)
 
@@ -436,9 +436,9 @@ def test_bytes_that_violate_the_protocol_close_the_connection(run):
 def test_a_connection_that_is_paused_for_lack_of_memory_returns_to_python(run):
     async def test(gateway, client):
         await client.list_groups()
-        (connection,) = gateway.connections
+        (connection,) = gateway.parts.connections
         connection.pause("memory")
-        assert gateway.lane.count == 0
+        assert gateway.parts.lane.count == 0
         connection.resume("memory")
         await forwarded(gateway, client.list_groups)
 
@@ -466,8 +466,8 @@ def test_a_request_that_a_thread_has_mostly_received_continues_when_memory_is_sh
 
     async def test(gateway, client):
         await forwarded(gateway, partial(client.produce, name, b"x"))
-        (connection,) = gateway.connections
-        gateway.budget.set_held_bytes(Greedy(0), gateway.budget.max_bytes + 1)
+        (connection,) = gateway.parts.connections
+        gateway.parts.budget.set_held_bytes(Greedy(0), gateway.parts.budget.max_bytes + 1)
         frame = long_request(name, 999)
         client.writer.write(frame[:100_000])
         await until(lambda: connection.held_bytes > 90_000)
@@ -484,23 +484,28 @@ def test_a_request_that_holds_less_in_python_than_in_a_thread_is_read_when_memor
 
     async def test(gateway, client):
         await forwarded(gateway, partial(client.produce, name, b"x"))
-        (number,) = gateway.lane._owners
+        (number,) = gateway.parts.lane._owners
 
         def is_read():
-            count = gateway.lane.count
-            return not count or gateway.lane.figures(number).missing_bytes == len(frame) - sent
+            count = gateway.parts.lane.count
+            return (
+                not count or gateway.parts.lane.figures(number).missing_bytes == len(frame) - sent
+            )
 
         ahead = Greedy(missing_bytes=1)
-        gateway.budget.set_held_bytes(ahead, gateway.budget.max_bytes + 1)
+        gateway.parts.budget.set_held_bytes(ahead, gateway.parts.budget.max_bytes + 1)
         frame = long_request(name, 999)
         sent = 0
         # A thread takes twice as much memory whenever it needs more.
-        while gateway.lane.count and gateway.lane.figures(number).held_bytes <= LOW_USE_BYTES:
+        while (
+            gateway.parts.lane.count
+            and gateway.parts.lane.figures(number).held_bytes <= LOW_USE_BYTES
+        ):
             client.writer.write(frame[sent : sent + 500])
             sent += 500
             await until(is_read)
         assert sent < LOW_USE_BYTES
-        await until(lambda: not gateway.lane.count)
+        await until(lambda: not gateway.parts.lane.count)
         client.writer.write(frame[sent:])
         assert (await client.response())[4:8] == (999).to_bytes(4, "big")
 
@@ -515,13 +520,13 @@ def long_request(name, number):
 def test_only_the_connection_that_cannot_be_taken_back_is_closed(run):
     async def test(gateway, client):
         await forwarded(gateway, client.list_groups)
-        (broken,) = gateway.connections
+        (broken,) = gateway.parts.connections
         other_client = await Client.connect(client.writer.get_extra_info("peername"))
-        while gateway.lane.count < 2:
+        while gateway.parts.lane.count < 2:
             await other_client.list_groups()
         broken._session.enter = None  # raises TypeError
-        gateway.lane.follow()
-        assert gateway.lane.count == 0
+        gateway.parts.lane.follow()
+        assert gateway.parts.lane.count == 0
         assert await client.reader.read() == b""
         await other_client.list_groups()
         other_client.writer.close()
@@ -533,14 +538,14 @@ def test_an_error_of_a_thread_closes_its_connection_and_is_counted_and_logged(ru
     async def test(gateway, client):
         await forwarded(gateway, client.list_groups)
         other_client = await Client.connect(client.writer.get_extra_info("peername"))
-        (number,) = gateway.lane._owners
+        (number,) = gateway.parts.lane._owners
         with structlog.testing.capture_logs() as events:
-            gateway.lane._lane.panic_with(number)
+            gateway.parts.lane._lane.panic_with(number)
             assert await client.reader.read() == b""
         (event,) = [event for event in events if event["log_level"] == "error"]
         assert "threads.rs:" in event["at"]
         assert "record's content" not in str(events)
-        families = {family.name: family for family in gateway.counts.families()}
+        families = {family.name: family for family in gateway.parts.counts.families()}
         assert families["penstock_lane_errors_total"].values == {(): 1}
         await forwarded(gateway, other_client.list_groups)
         other_client.writer.close()
@@ -550,10 +555,10 @@ def test_an_error_of_a_thread_closes_its_connection_and_is_counted_and_logged(ru
 
 def test_without_file_descriptors_python_forwards_connections_and_logs_it_once(run):
     async def test(gateway, client):
-        gateway.lane._lane = WithoutDescriptors(gateway.lane._lane)
+        gateway.parts.lane._lane = WithoutDescriptors(gateway.parts.lane._lane)
         with structlog.testing.capture_logs() as events:
             await client.list_groups(200)
-        assert gateway.lane._lane.refused > 1
+        assert gateway.parts.lane._lane.refused > 1
         (event,) = events
         assert event["reason"] == "[Errno 24] no descriptors"
 
@@ -582,7 +587,7 @@ def test_a_connection_whose_every_request_is_judged_stays_in_python(run, topic, 
     async def test(gateway, client):
         for _ in range(50):
             assert await client.produce(name, b"bad") == 87
-        assert gateway.lane.count == 0
+        assert gateway.parts.lane.count == 0
 
     run(test, POLICY)
 
@@ -590,11 +595,11 @@ def test_a_connection_whose_every_request_is_judged_stays_in_python(run, topic, 
 def test_a_connection_is_paused_if_its_client_or_broker_does_not_read(run):
     async def test(gateway, client):
         await forwarded(gateway, client.list_groups)
-        (connection,) = gateway.connections
+        (connection,) = gateway.parts.connections
         assert connection.state is ConnectionState.OPEN
         client.writer.transport.pause_reading()
         sent = 0
-        while connection.state is ConnectionState.OPEN and gateway.lane.count:
+        while connection.state is ConnectionState.OPEN and gateway.parts.lane.count:
             client.writer.write(b"".join(map(other, range(sent, sent + 200))))
             sent += 200
             await asyncio.sleep(0)
@@ -618,7 +623,7 @@ def test_connections_stay_in_python_or_return_to_it_when_file_descriptors_run_sh
         address = client.writer.get_extra_info("peername")
         try:
             for _ in range(7):
-                assert gateway.lane.count <= max(0, 6 - len(gateway.connections))
+                assert gateway.parts.lane.count <= max(0, 6 - len(gateway.parts.connections))
                 others.append(await Client.connect(address))
                 await others[-1].list_groups(100)
             for each in (client, *others):
@@ -626,7 +631,7 @@ def test_connections_stay_in_python_or_return_to_it_when_file_descriptors_run_sh
         finally:
             for each in others:
                 each.writer.close()
-        await until(lambda: len(gateway.connections) == 1)
+        await until(lambda: len(gateway.parts.connections) == 1)
         await forwarded(gateway, client.list_groups)
 
     run(test)
@@ -641,7 +646,7 @@ def test_if_no_thread_can_be_started_python_forwards_unless_threads_are_required
 
     async def test(gateway, client):
         await client.list_groups()
-        assert gateway.lane is None
+        assert gateway.parts.lane is None
 
     monkeypatch.setattr(Lane, "__init__", no_thread)
     with structlog.testing.capture_logs() as events:
@@ -659,6 +664,6 @@ def test_a_gateway_without_native_forwarding_has_no_lane(run, monkeypatch):
 
     async def test(gateway, client):
         await client.list_groups()
-        assert gateway.lane is None
+        assert gateway.parts.lane is None
 
     run(test)

@@ -21,9 +21,9 @@ from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.observing.metrics.cells import BOUNDS
 from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once, known_topics
 from penstock.gateway.produce.intercepted.batches import InterceptedBatches
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.request import ReceivedRequest
 from penstock.kafka.records.header import BatchProducer

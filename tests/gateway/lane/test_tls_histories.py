@@ -20,7 +20,7 @@ import uvloop
 from penstock.gateway.listening.native_tls import NativeTls
 from penstock.gateway.listening.tls import server_context
 from penstock.gateway.listening.tls_connection import TlsConnection
-from penstock.gateway.sessions.connection import ConnectionState
+from penstock.gateway.observing.metrics.measured_gateway import ConnectionState
 from tests.gateway.lane.tls_ends import Client, Gateway, answer_to, live, native, request, until
 
 pytestmark = [

@@ -428,7 +428,8 @@ def test_all_connections_with_tls_can_be_left_to_python(files, tmp_path, monkeyp
     }
     of = read_configuration(tmp_path / "gateway.properties", properties)
     with structlog.testing.capture_logs() as logged:
-        listening = Listening(of, endpoints_of(of), None, None, native)
+        why = availability.why_without_tls()
+        listening = Listening(of, endpoints_of(of), None, None, native, why)
     assert isinstance(listening._tls, NativeTls) == (not reason)
     assert [line["reason"] for line in logged] == ([reason] if reason else [])
 

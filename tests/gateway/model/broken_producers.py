@@ -7,6 +7,7 @@ import pytest
 
 from penstock.gateway.produce import end_txn
 from penstock.gateway.produce.producer_state import written_decisions
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.broker_queries import BrokerQueries
 from penstock.gateway.produce.producer_state.letters import Letters
 from penstock.gateway.produce.producer_state.producer.at_broker import AtBroker
@@ -15,8 +16,7 @@ from penstock.gateway.produce.producer_state.producer.batches import Batches
 from penstock.gateway.produce.producer_state.producer.earlier_batches import EarlierBatches
 from penstock.gateway.produce.producer_state.producer.history import History
 from penstock.gateway.produce.producer_state.producer.numbering import Numbering
-from penstock.gateway.produce.producer_state.producer.producer import Producer
-from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.producer.state_machine import Producer
 from penstock.gateway.produce.producer_state.records import encoding
 from penstock.gateway.produce.producer_state.records.fences import Fences
 from penstock.gateway.produce.producer_state.records.reader import RecordReader

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from penstock.gateway.produce.producer_state.all_producers import Decided, Producers
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.held_batches import HELD_MAX_BYTES
 from penstock.gateway.produce.producer_state.known_producers import PRODUCERS_MAX
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Decided, Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.records.kept import KEPT_MAX_BYTES
 from tests.gateway.model.broker_model import Append

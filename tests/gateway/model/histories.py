@@ -28,7 +28,14 @@ from tests.gateway.model.gateway_model import (
     unpacked,
 )
 from tests.gateway.model.history_features import PLAIN, Features
-from tests.gateway.model.producer_model import NUMBERS, TIMED_OUT, Java, Librdkafka, Producer
+from tests.gateway.model.producer_model import (
+    IN_FLIGHT,
+    NUMBERS,
+    TIMED_OUT,
+    Java,
+    Librdkafka,
+    Producer,
+)
 
 FINAL_VERDICT = 87
 STARTS = (0, 0, NUMBERS - 7, NUMBERS - 1, 12)
@@ -74,6 +81,8 @@ class World:
         self.expired = False
         # As the gateway does: it reads the records of others at once, also without a request.
         self.follows = self.shared and random.Random(f"follows {seed}").random() < 0.5
+        # Whether a client sends all that it may before it hears of the first, when all else is over.
+        self.pipelines = random.Random(f"pipelines {seed}").random() < 0.5
         self.now = 1_000_000.0
         self.broker = BrokerModel()
         self.log = KeptLog()
@@ -783,7 +792,8 @@ class World:
     def send_all(self, who: int) -> None:
         """Let a client send, and deliver all messages."""
         self.learn(who)
-        self.send(who)
+        for _ in range(IN_FLIGHT if self.pipelines else 1):
+            self.send(who)
         self.write()
         self.broker.replicate(100)
         while any(connection.replies for connection in self.connections[who]):

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.producer.batch import TRANSITIONS, Batch, Event, State
-from penstock.gateway.produce.producer_state.producers import Producers
 
 Seen = Counter[tuple[str, ...]]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, PolicyVerdict, replaced
-from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from tests.gateway.sessions.talk import Talk, produce_response
 from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import parse_response, produce_request, produced, request_frame

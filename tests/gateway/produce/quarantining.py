@@ -11,7 +11,7 @@ from penstock.engine.verdict import Diverted, Outcome, PolicyVerdict, refused, r
 from penstock.gateway.produce.bad_shares import BadShares
 from penstock.gateway.produce.lookups.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.lookups.write_rights import WriteRights
-from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from tests.gateway.admin.talk import broker_frame
 from tests.gateway.sessions.talk import Talk
 from tests.kafka.records.encoding import encode_batch, values

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.sessions.routes import INCREMENTAL_ALTER_CONFIGS
 from penstock.kafka.records.header import BatchProducer

@@ -16,9 +16,9 @@ from penstock.engine.verdict import (
     replaced,
 )
 from penstock.gateway.produce.idempotence import Idempotence
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.leaders import SETTLED_AFTER_S
 from penstock.gateway.produce.producer_state.producer.stored_at_leader import REPLICATED_AFTER_S
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.kafka.records.batch import read_batch
 from tests.gateway.produce.intercepted import (
     DROPPED,
@@ -487,12 +487,14 @@ class TestAfterAChangeOfInterceptors:
         assert (talk.broker.take(), codes(talk)) == (b"", [7])
 
 
-def test_only_the_last_sequence_of_the_leader_is_used():
+@pytest.mark.parametrize(("error_code", "answered"), [(6, 6), (3, 3), (78, 7), (74, 7)])
+def test_only_the_last_sequence_of_the_leader_is_used(error_code, answered):
+    """The client gets an error after which each client sends the batch again."""
     talk = WithLastSequences()
     losing(talk)
-    talk.respond_with_last_sequence(error_code=6, last_sequence=3)
+    talk.respond_with_last_sequence(error_code=error_code, last_sequence=3)
     assert talk.broker.take() == b""
-    assert code(talk) == 6
+    assert code(talk) == answered
 
 
 def test_without_the_right_to_request_last_sequences_the_broker_decides():

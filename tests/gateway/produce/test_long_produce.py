@@ -12,8 +12,8 @@ from penstock.gateway.produce import forwarded_at_once
 from penstock.gateway.produce import partition as partitions
 from penstock.gateway.produce import request as requests
 from penstock.gateway.produce.postponed_batches import PostponedBatches
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.arrivals import Arrivals
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.request import SLICE
 from penstock.kafka.wire.primitives import varint
 from penstock.kafka.wire.requests.produce import ENTRIES_MAX, ProduceRequest

@@ -37,12 +37,11 @@ def test_a_partition_has_its_place_and_its_batch():
     assert bytes(second.data) == b""
 
 
-def test_the_producer_of_a_partition_is_read_once_and_named_with_the_principal():
+def test_the_producer_of_a_partition_is_read_once():
     (partition,) = parts(batch(b"x", b"y", first=3, epoch=2))
     assert partition.producer is partition.producer
-    partition.identify("User:a")
-    assert partition.key == ("b", 0, 5, "User:a")
-    assert (partition.epoch, partition.numbers[:2]) == (2, (3, 2))
+    assert partition.producer is partition.idempotent_producer
+    assert partition.producer[:4] == (5, 2, 3, 2)
 
 
 @pytest.mark.parametrize("data", [b"", b"short", encode_batch(values(b"x"))])

@@ -10,12 +10,12 @@ from typing import Any
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, PolicyVerdict, refused
 from penstock.gateway.admin.topic_configs import TopicConfigs
-from penstock.gateway.context.policy_set import PolicySet
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.produce.lookups.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.lookups.write_rights import WriteRights
+from penstock.gateway.produce.policy_set import PolicySet
 from penstock.gateway.produce.postponed_batches import PostponedBatches
-from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.sessions.routes import Route, handled_by, route
 from penstock.gateway.sessions.session import Session
 from penstock.kafka.wire.schemas import load_request_schema
@@ -49,6 +49,8 @@ class AllMayWrite(WriteRights):
 class NoTopicPolicies:
     create_topic = alter_config = None
     needs_context = False
+    judges_partitions = True
+    refused_automatic_creation_code = 3
 
 
 def call_soon(function: Callable[[], object]) -> asyncio.Handle:

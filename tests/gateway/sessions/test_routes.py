@@ -28,8 +28,7 @@ class GatewayState:
         names = {"records.policy.class.name": topics.pop("named", ())}
         self.policies = SimpleNamespace(
             plan=SimpleNamespace(is_empty=not judged, names=names, has_interceptors=intercepted),
-            topics=SimpleNamespace(**(PLAIN | topics)),
-            judges_partitions=partitions,
+            topics=SimpleNamespace(**(PLAIN | topics), judges_partitions=partitions),
         )
 
 

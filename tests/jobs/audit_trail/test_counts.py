@@ -42,7 +42,7 @@ def test_refusals_are_counted_by_each_field():
     assert found.by("code", 9) == ([Count("87", 3, 27), Count("44", 1, 0)], 0)
     assert found.by("principal", 1) == ([Count("User:alice", 3, 27)], 1)
     assert [sum(counts.values()) for counts in found.times.bins.values()] == [3, 1]
-    assert (found.twice, found.missing, found.unreadable) == (0, 0, 0)
+    assert (found.repeated_lines, found.missing, found.unreadable) == (0, 0, 0)
 
 
 def test_a_record_counts_as_all_refusals_that_it_stands_for():
@@ -69,14 +69,14 @@ def test_a_record_without_a_count_is_one_refusal():
 
 def test_repeated_lines_count_once_and_gaps_are_reported():
     found = counts_of(line(5), line(2), line(5), line(2), line(9, run="other"))
-    assert (found.refusals, found.twice) == (3, 2)
+    assert (found.refusals, found.repeated_lines) == (3, 2)
     assert found.missing == 2
     assert found.before_the_first == 1 + 8
 
 
 def test_a_part_of_the_time():
-    bounds = {"since": datetime.fromtimestamp(AT + 10, UTC),
-              "until": datetime.fromtimestamp(AT + 20, UTC)}  # fmt: skip
+    bounds = {"start": datetime.fromtimestamp(AT + 10, UTC),
+              "end": datetime.fromtimestamp(AT + 20, UTC)}  # fmt: skip
     found = counts_of(*(line(n + 1, after_s=n * 5) for n in range(6)), **bounds)
     assert found.refusals == 2
     assert (found.first.timestamp(), found.last.timestamp()) == (AT + 10, AT + 15)
@@ -127,7 +127,7 @@ def test_memory_is_bounded_for_any_number_of_client_ids(monkeypatch):
     for name in BY:
         some, rest = found.by(name, 10)
         assert sum(item.refusals for item in some) + rest == 6000
-        assert len(found._by[name]._records) <= 2 * counted.KEPT
+        assert len(found._field_counts[name]._records) <= 2 * counted.KEPT
 
 
 def test_the_document_is_json():
@@ -139,7 +139,7 @@ def test_the_document_is_json():
 
 
 def test_only_runs_whose_refusals_count_are_counted():
-    bounds = {"since": datetime.fromtimestamp(AT + 10, UTC)}
+    bounds = {"start": datetime.fromtimestamp(AT + 10, UTC)}
     found = counts_of(line(1, run="before"), line(1, run="after", after_s=20), **bounds)
     assert (found.refusals, found.runs) == (1, 1)
 

@@ -8,7 +8,7 @@ import struct
 from collections import defaultdict
 from types import SimpleNamespace
 
-from penstock.jobs.batches.counts import METADATA_MAX
+from penstock.jobs.batches.committed_counts import METADATA_MAX
 from penstock.kafka.client.protocol.produced_batches import record_count
 from penstock.kafka.client.protocol.write_errors import BatchRefusal, FencedError, RefusedBatchError
 from penstock.kafka.client.reading.offset_ranges import LostOffsets, WantedRange

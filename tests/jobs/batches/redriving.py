@@ -6,11 +6,11 @@ from typing import Any
 from aiokafka.partitioner import DefaultPartitioner
 
 from penstock.engine.chain import Chain
-from penstock.jobs.batches.counts import TaskCounts
 from penstock.jobs.batches.judge import BatchJudge
 from penstock.jobs.batches.letter_topics import LetterTopics
-from penstock.jobs.batches.redrive import Redrive
+from penstock.jobs.batches.returning_letters import Redrive
 from penstock.jobs.batches.targets import Target
+from penstock.jobs.report.counts import RecordCounts
 from penstock.kafka.records.stored_batch import read_stored_batch
 from penstock.policy import Header, Record
 from tests.engine.chains import TOPIC_ID, chain
@@ -55,7 +55,7 @@ def letter(
 def redrive(
     stored: bytes,
     *,
-    counts: TaskCounts | None = None,
+    counts: RecordCounts | None = None,
     policies: Chain | list[type] | None = None,
     most: int = 5,
     size: int = LIMIT,
@@ -73,7 +73,7 @@ def redrive(
     )  # fmt: skip
     batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
     written = {"orders": [], "dead": [], "parked": []}
-    for topic, partition, data, source in job.process(batch, counts or TaskCounts()):
+    for topic, partition, data, source in job.process(batch, counts or RecordCounts()):
         assert (source.topic, source.partition) == ("dead", 2)
         assert len(data) <= size
         written[topic] += rows_of(data, topic, partition)

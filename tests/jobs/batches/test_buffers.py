@@ -5,8 +5,9 @@ import random
 import pytest
 
 from penstock.jobs.batches.buffers import DeadLetterBuffer, RecordBuffer
-from penstock.jobs.batches.targets import SourcePartition, Target
+from penstock.jobs.batches.targets import Target
 from penstock.kafka.client.protocol.write_errors import RefusedBatchError
+from penstock.kafka.cluster.ranges import Partition
 from penstock.kafka.records.header import HEADER
 from penstock.kafka.records.stored_batch import read_stored_batch
 from penstock.policy import Header, Record
@@ -19,9 +20,7 @@ OWN = (Header("own", b"1"), Header("__penstock.code", b"old"), Header("none", No
 
 
 def buffered(limit=LIMIT):
-    return DeadLetterBuffer(
-        SourcePartition("orders", 3), Target("dead", 2, limit), lambda: LATER / 1e3
-    )
+    return DeadLetterBuffer(Partition("orders", 3), Target("dead", 2, limit), lambda: LATER / 1e3)
 
 
 def batch(first, count, *, size=1, **fields):
@@ -67,7 +66,7 @@ def test_many_letters_are_written_in_order():
 def test_each_letter_has_the_time_at_which_it_was_added():
     times = iter((LATER / 1e3, LATER / 1e3 + 5, LATER / 1e3 - 1))
     letters = DeadLetterBuffer(
-        SourcePartition("orders", 3), Target("dead", 2, LIMIT), lambda: next(times)
+        Partition("orders", 3), Target("dead", 2, LIMIT), lambda: next(times)
     )
     for first in range(3):
         add(letters, batch(first, 1))
@@ -127,7 +126,7 @@ def test_letters_that_cannot_be_compressed_fit_the_target_too(codec):
         stored = encode_stored(records, base_offset=first, attributes=CODECS[codec])
         batches.append(read_stored_batch(stored, max_decompressed_bytes=LIMIT))
     for limit in (*range(20_000, 20_400, 7), *range(262_000, 262_400, 25), 400, 300):
-        waiting, written = RecordBuffer(SourcePartition("orders", 0), Target("clean", 1, limit)), []
+        waiting, written = RecordBuffer(Partition("orders", 0), Target("clean", 1, limit)), []
         for batch in batches if limit < 100_000 else batches * 5:
             written += waiting.add(batch, range(5))
         written += waiting.rest()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.jobs.batches.counts import TaskCounts
 from penstock.jobs.batches.judge import BatchJudge
 from penstock.jobs.batches.split import Split
 from penstock.jobs.batches.targets import Target
+from penstock.jobs.report.counts import RecordCounts
 from penstock.kafka.records.stored_batch import read_stored_batch
 from penstock.policy import BrokerRecordValidator, InvalidRecordException
 from tests.engine.chains import TOPIC_ID, chain
@@ -66,7 +66,7 @@ def test_each_record_is_unchanged_in_the_right_topic(stored):
         (java_batch, before, batch)
         for data, before in stored
         for batch in [read_stored_batch(data, max_decompressed_bytes=LIMIT)]
-        for java_batch in (*job.process(batch, TaskCounts()), *job.rest())
+        for java_batch in (*job.process(batch, RecordCounts()), *job.rest())
     ]
     read = consumed(item.batch for item, _, _ in written)
     for (entry, before, batch), after in zip(written, read, strict=True):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.jobs.batches.counts import TaskCounts
 from penstock.jobs.batches.originals import Original
+from penstock.jobs.report.counts import RecordCounts
 from penstock.policy import BrokerRecordValidator, Header, Record
 from tests.jobs.batches.letters import LATER, OWN, WRITERS, connect, share_group, spring
 from tests.jobs.batches.redriving import letter, partition_of, redrive
@@ -55,7 +55,7 @@ def test_a_letter_of_others_that_is_refused_waits_with_its_place(writer):
 
 def test_only_letters_of_the_topic_are_judged():
     """The others stay: they are neither written again nor counted as attempts."""
-    counts = TaskCounts()
+    counts = RecordCounts()
     stored = encode_stored([
         letter(b"badly"),
         connect("payments", 0, 1, NOW, b"k", b"badly"),
@@ -133,7 +133,7 @@ def test_another_record_at_the_offset_of_a_copy_does_not_return():
 
 
 def test_a_share_groups_letter_whose_record_is_gone():
-    counts = TaskCounts()
+    counts = RecordCounts()
     letters = [share_group("orders", 1, 9), share_group("orders", 1, 10, b"k", b"fine")]
     found = redrive(encode_stored(letters), counts=counts, originals=Stored({}))
     assert [row.value for row in found["orders"]] == [b"fine"]

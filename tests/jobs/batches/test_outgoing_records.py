@@ -6,8 +6,9 @@ import random
 import pytest
 
 from penstock.jobs.batches.outgoing_records import SMALL_BYTES, OutgoingRecords
-from penstock.jobs.batches.targets import SourcePartition, Target
+from penstock.jobs.batches.targets import Target
 from penstock.kafka.client.protocol.write_errors import RefusedBatchError
+from penstock.kafka.cluster.ranges import Partition
 from penstock.kafka.records.header import HEADER
 from penstock.kafka.records.merged import MergedBatches
 from penstock.kafka.records.stored_batch import read_stored_batch
@@ -22,7 +23,7 @@ LOG_APPEND_TIME = 8
 
 
 def kept(limit=LIMIT):
-    return OutgoingRecords(SourcePartition("orders", 3), Target("clean", 2, limit))
+    return OutgoingRecords(Partition("orders", 3), Target("clean", 2, limit))
 
 
 def batch(first, *values, timestamp=NOW, **fields):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.jobs.batches.counts import TaskCounts
 from penstock.jobs.batches.judge import BatchJudge
 from penstock.jobs.batches.redact import Redact
 from penstock.jobs.batches.targets import Target
+from penstock.jobs.report.counts import RecordCounts
 from penstock.kafka.records.stored_batch import read_stored_batch
 from penstock.policy import Header, Record
 from tests.engine.chains import TOPIC_ID, chain
@@ -36,7 +36,7 @@ def stored(*values, codec="none"):
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_only_changes_of_interceptors_differ(codec):
-    counts = TaskCounts()
+    counts = RecordCounts()
     before = stored(b"a secret", b"b", None, b"no secret", codec=codec)
     (written,) = redact(before, counts)
     assert (written.topic, written.partition, written.source.offset) == ("to", 2, 20)
@@ -50,7 +50,7 @@ def test_only_changes_of_interceptors_differ(codec):
 
 def test_with_log_append_time_records_have_the_timestamps_of_the_source():
     records = [Record(NOW, b"k", value, HEADERS) for value in (b"a secret", b"b")]
-    (written,) = redact(encode_stored(records, attributes=8, max_timestamp=NOW + 9), TaskCounts())
+    (written,) = redact(encode_stored(records, attributes=8, max_timestamp=NOW + 9), RecordCounts())
     assert [(row.timestamp, row.value) for row in rows_of(written.batch)] == [
         (NOW + 9, b"a ******"),
         (NOW + 9, b"b"),
@@ -59,27 +59,27 @@ def test_with_log_append_time_records_have_the_timestamps_of_the_source():
 
 def test_a_batch_without_changes_keeps_its_bytes():
     before = stored(b"a", b"b", codec="zstd")
-    (written,) = redact(before, TaskCounts())
+    (written,) = redact(before, RecordCounts())
     assert written.batch == before
 
 
 def test_dropped_and_failed_records_are_left_out_and_counted():
-    counts = TaskCounts()
+    counts = RecordCounts()
     (written,) = redact(stored(b"drop", b"x", b"fail with secret"), counts)
     assert [row.value for row in rows_of(written.batch)] == [b"x"]
     assert counts.outcomes == {"accepted": 1, "dropped": 1, "failed": 1}
-    assert redact(stored(b"drop", b"fail"), TaskCounts()) == []
+    assert redact(stored(b"drop", b"fail"), RecordCounts()) == []
 
 
 def test_without_interceptors_everything_is_copied():
     before = stored(b"a secret")
-    assert [outgoing.batch for outgoing in redact(before, TaskCounts(), interceptors=())] == [
+    assert [outgoing.batch for outgoing in redact(before, RecordCounts(), interceptors=())] == [
         before
     ]
     job = Redact(
         BatchJudge(chain(validators=[NoBad]), TOPIC_ID), "orders", 0, target=Target("to", 1, LIMIT)
     )
-    counts = TaskCounts()
+    counts = RecordCounts()
     assert (
         list(job.process(read_stored_batch(stored(b"bad"), max_decompressed_bytes=99), counts))
         == []

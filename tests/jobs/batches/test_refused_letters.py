@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from penstock.jobs.batches.counts import TaskCounts
 from penstock.jobs.batches.judge import BatchJudge
 from penstock.jobs.batches.letter_topics import LetterTopics
-from penstock.jobs.batches.redrive import Redrive
 from penstock.jobs.batches.refused_letters import RefusedLetters
+from penstock.jobs.batches.returning_letters import Redrive
 from penstock.jobs.batches.targets import Target
 from penstock.jobs.batches.task import RangeTask, TaskEnding, TaskLimits, run
+from penstock.jobs.report.counts import RecordCounts
 from penstock.kafka.client.protocol.produced_batches import BatchSource
 from penstock.kafka.client.protocol.write_errors import BatchRefusal, RefusedBatchError
 from penstock.kafka.records.stored_batch import read_stored_batch
@@ -195,11 +195,11 @@ def test_sent_batches_are_forgotten_only_after_their_commit():
         for offset in (0, 3)
     )
     job = redrive_job()
-    list(job.process(first, TaskCounts()))
+    list(job.process(first, RecordCounts()))
     list(job.rest())
     # A broker may still refuse it: the commit waits for all responses.
     assert job.refuse(at_0)
-    list(job.process(second, TaskCounts()))
+    list(job.process(second, RecordCounts()))
     assert not job.refuse(at_0)
     assert job.refuse(at_3)
 

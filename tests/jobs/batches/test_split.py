@@ -5,10 +5,10 @@ import pytest
 from penstock.configuration import ConfigurationError
 from penstock.engine.chain import Chain, unusable
 from penstock.engine.plans.topic_plan import TopicPlan
-from penstock.jobs.batches.counts import TaskCounts
 from penstock.jobs.batches.judge import BatchJudge
 from penstock.jobs.batches.split import Split
 from penstock.jobs.batches.targets import Target
+from penstock.jobs.report.counts import RecordCounts
 from penstock.kafka.client.protocol.write_errors import RefusedBatchError
 from penstock.kafka.records.stored_batch import read_stored_batch
 from penstock.policy import Header, Record
@@ -39,7 +39,7 @@ def split(stored, *, policies=None, counts=None, between=None, **options):
         batch = batch.between(*between)
     written = {"clean": [], "dead": []}
     for topic, partition, data, source in (
-        *job.process(batch, counts or TaskCounts()),
+        *job.process(batch, counts or RecordCounts()),
         *job.rest(),
     ):
         assert (source.topic, source.partition) == ("orders", 4)
@@ -56,7 +56,7 @@ def test_an_accepted_batch_keeps_its_bytes(codec):
     stored = encode_stored(
         records(b"a", None, b"b" * 500), attributes=CODECS[codec] | TRANSACTIONAL, base_offset=90
     )
-    counts = TaskCounts()
+    counts = RecordCounts()
     written = split(stored, counts=counts)
     assert written == {"clean": [(0, stored, 90)], "dead": []}
     assert counts.outcomes == {"accepted": 3}
@@ -67,7 +67,7 @@ def test_an_accepted_batch_keeps_its_bytes(codec):
 def test_a_mixed_batch_is_split(codec):
     before = records(*MIXED)
     stored = encode_stored(before, attributes=CODECS[codec], base_offset=50)
-    counts = TaskCounts()
+    counts = RecordCounts()
     written = split(stored, counts=counts)
     assert [(partition, offset) for partition, _, offset in written["clean"]] == [(0, 50)]
     assert [(partition, offset) for partition, _, offset in written["dead"]] == [(1, 51)]
@@ -156,7 +156,7 @@ def test_with_log_append_time_letters_have_the_time_of_the_log():
 def test_interceptors_change_accepted_records_and_not_dead_letters():
     policies = chain(interceptors=[Mask], validators=[NoBad])
     stored = encode_stored(records(b"a secret", b"b", b"drop", b"bad secret", b"fail secret", None))
-    counts = TaskCounts()
+    counts = RecordCounts()
     written = split(stored, policies=policies, counts=counts)
     assert [row.value for row in rows(written["clean"])] == [b"a ******", b"b", None]
     assert [row.key for row in rows(written["clean"])] == [b"k0", b"k1", b"k5"]
@@ -178,7 +178,7 @@ def test_if_interceptors_only_observe_policies_judge_the_original_records(mode):
         policy_modes={"NoBad": mode},
     )
     policies = Chain(plan, instances(interceptors=[Repair, Mask], validators=[NoBad]))
-    counts = TaskCounts()
+    counts = RecordCounts()
     stored = encode_stored(records(b"bad 1", b"a secret", b"drop", b"b"))
     written = split(stored, policies=policies, counts=counts)
     assert [row.value for row in rows(written["clean"])] == [b"a ******", b"b"]

@@ -116,7 +116,7 @@ def test_a_task_writes_every_record_once():
     assert [chunk.offset for chunk in chunks] == sorted({chunk.offset for chunk in chunks})
     assert len(chunks) == cluster.commits > 5
     assert chunks[-1] == result.progress
-    assert result.progress.since == 0
+    assert result.progress.counts_start == 0
 
 
 def test_a_task_that_was_done_writes_nothing_more():
@@ -268,7 +268,7 @@ def test_a_range_may_begin_and_end_within_a_batch():
         part = whole._replace(first=first, end=end)
         result = run(task(cluster, offsets=part), split())
         assert result.progress.counts.outcomes == {"accepted": end - first}
-        assert (result.progress.since, result.progress.offset) == (first, end)
+        assert (result.progress.counts_start, result.progress.offset) == (first, end)
     assert [row.key for row in cluster.rows("clean")] == [b"%d" % n for n in range(40)]
 
 
@@ -291,7 +291,7 @@ def test_counts_of_another_run_are_not_added_to():
     first = run(task(cluster, offsets=half, run="monday"), split())
     rest = cluster.range("source")._replace(first=half.end)
     second = run(task(cluster, offsets=rest, run="tuesday"), split())
-    assert second.progress.since == half.end
+    assert second.progress.counts_start == half.end
     total = first.progress.counts.plus(second.progress.counts)
     check(cluster, second._replace(progress=second.progress._replace(counts=total)))
 
@@ -302,7 +302,7 @@ def test_counts_begin_again_after_a_moved_position():
     cluster.position = Position(30)
     before = len(cluster.rows("clean"))
     result = run(task(cluster), split())
-    assert result.progress.since == 30
+    assert result.progress.counts_start == 30
     after = len(cluster.rows("clean")) - before
     assert result.progress.counts.outcomes[Outcome.ACCEPTED.value] == after
 
@@ -357,7 +357,7 @@ def test_a_task_that_is_stopped_leaves_the_rest_to_another_task():
         assert result.ending is (
             TaskEnding.DONE if result.progress.offset == end else TaskEnding.STOPPED
         )
-        assert result.progress.since == reached < result.progress.offset
+        assert result.progress.counts_start == reached < result.progress.offset
         reached = result.progress.offset
         counted.update(result.progress.counts.outcomes)
     assert next(names) > 5

@@ -1,6 +1,6 @@
 """A task in a separate process, to be killed: `python -m tests.jobs.batches.working JSON`.
 
-It prints "begins", and finally its ending and its counts.
+It prints "begins", "chunk" after each chunk, and finally its ending and its counts.
 """
 
 import json
@@ -10,7 +10,7 @@ from uuid import UUID
 from penstock.jobs.batches.at_cluster import range_task
 from penstock.jobs.batches.judge import BatchJudge
 from penstock.jobs.batches.letter_topics import LetterTopics
-from penstock.jobs.batches.redrive import Redrive
+from penstock.jobs.batches.returning_letters import Redrive
 from penstock.jobs.batches.split import Split
 from penstock.jobs.batches.targets import Target
 from penstock.jobs.batches.task import TaskLimits, run
@@ -64,7 +64,7 @@ def main(text):
     given = json.loads(text)
     with Connection({"bootstrap.servers": given["servers"]}, FILE) as connection:
         print("begins", flush=True)
-        result = work(connection, given, lambda progress: None)
+        result = work(connection, given, lambda progress: print("chunk", flush=True))
     counts = result.progress.counts
     print(json.dumps([result.ending, counts.outcomes, counts.reasons.total()]), flush=True)
 

@@ -61,7 +61,7 @@ def test_the_lowest_offsets_over_several_parts():
 
 def test_two_plans():
     found = audit(record(0, b"bad"), record(1), evaluators=2)
-    assert found.compared is not None
+    assert found.comparison is not None
 
 
 def test_contents_of_samples():

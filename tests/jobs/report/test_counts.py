@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.engine.verdict import dropped, refused_record
 from penstock.jobs.report import counts as module
-from penstock.jobs.report.counts import AuditCounts, CountedPartition, PolicyOutcome, Reason, Sample
+from penstock.jobs.report.counts import (
+    AuditCounts,
+    PolicyOutcome,
+    Reason,
+    RecordCounts,
+    Sample,
+    reason_of,
+)
+from penstock.kafka.cluster.ranges import Partition
 from tests.jobs.report.numbers import ACCEPTED, SOME
 from tests.jobs.report.samples import counted, records
 
@@ -22,14 +31,52 @@ def test_records_are_counted():
     assert counts.outcomes == {"accepted": 90, "refused": 7, "failed": 2, "dropped": 1}
     assert (counts.judged, counts.share) == (100, 0.09)
     assert counts.by_topic()["u"] == {"dropped": 1}
-    first = counts.partitions[CountedPartition("t", 0)]
+    first = counts.partitions[Partition("t", 0)]
     assert (first.first_refused, first.last_refused) == (3, 40)
-    dropped = counts.partitions[CountedPartition("u", 0)]
+    dropped = counts.partitions[Partition("u", 0)]
     assert (dropped.first_refused, dropped.last_refused) == (None, None)
     assert counts.policies[PolicyOutcome("t", "p.P", "refused")] == 7
     assert counts.reasons[Reason("t", "refused", "p.P", 87, "bad")] == 7
     assert dict(counts.header_keys.items()) == {"source": 10}
     assert dict(counts.key_prefixes.items()) == {"shop": 10}
+
+
+def of_a_job(*places, messages=()):
+    """Return counts of a job that writes: outcomes and removed offsets by topic and partition."""
+    counts = RecordCounts()
+    for topic, number, outcomes, removed in places:
+        counts.add_outcomes(Partition(topic, number), outcomes)
+        counts.add_removed(Partition(topic, number), removed)
+    for message in messages:
+        counts.reasons.add(reason_of("t", refused_record(message, "p.P")))
+    return counts
+
+
+def test_the_records_of_a_job_are_counted_by_partition_and_reason():
+    counts = of_a_job(("t", 0, {"accepted": 2}, 0), ("t", 1, {}, 5), ("u", 0, {}, 0))
+    verdicts = [refused_record("bad", "p.P"), dropped("Drop"), refused_record("bad", "p.P")]
+    counts.add_verdicts(Partition("t", 1), verdicts, accepted=4)
+    assert counts.outcomes == {"accepted": 6, "refused": 2, "dropped": 1}
+    assert counts.by_topic() == {"t": counts.outcomes, "u": {}}
+    assert (counts.removed, counts.removed_by_topic()) == (5, {"t": 5})
+    assert dict(counts.reasons.items()) == {
+        Reason("t", "refused", "p.P", 87, "bad"): 2,
+        Reason("t", "dropped", "Drop", 0, None): 1,
+    }
+
+
+def test_a_sum_changes_neither_of_its_parts():
+    first = of_a_job(("t", 0, {"accepted": 10}, 3), messages="abb")
+    other = of_a_job(("t", 0, {"accepted": 7}, 3), ("t", 1, {"refused": 3}, 0), messages="bbb")
+    first.reasons.left_out = 7
+    total = first.plus(other)
+    assert total.outcomes == {"accepted": 17, "refused": 3}
+    assert sorted(count for _, count in total.reasons.items()) == [1, 5]
+    assert (total.removed, total.reasons.total()) == (6, 13)
+    assert (first.outcomes, first.reasons.total(), first.removed) == ({"accepted": 10}, 10, 3)
+    assert other == of_a_job(
+        ("t", 0, {"accepted": 7}, 3), ("t", 1, {"refused": 3}, 0), messages="bbb"
+    )
 
 
 def test_nothing_judged_has_a_share():
@@ -53,7 +100,7 @@ def test_two_plans_are_compared():
         records(count=2, message="bad", other=yes),
         records(count=1, message="bad", other=no),
     )
-    assert counts.compared == {
+    assert counts.comparison == {
         ("accepted", "refused"): 5,
         ("accepted", "accepted"): 3,
         ("refused", "accepted"): 2,

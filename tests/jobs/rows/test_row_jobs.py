@@ -13,6 +13,7 @@ from penstock.jobs.rows import judged_rows
 from penstock.jobs.rows.judged_rows import runs
 from penstock.jobs.rows.records import RecordRow
 from penstock.jobs.rows.row_jobs import (
+    counted,
     find_letters,
     redact_rows,
     redrive_rows,
@@ -55,7 +56,7 @@ def headers_of(record):
 def test_split():
     counts = Counter()
     rows = [row(b"a"), row(b"bad", 1, 7, [Header("own", b"1")]), row(b"drop"), row(b"b", 2)]
-    found = list(split_rows(rows, Upper(), counts))
+    found = list(counted(split_rows(rows, Upper()), counts))
     assert [(sink, record.value, record.partition) for sink, record in found] == [
         ("accepted", b"A", 0),
         ("rejected", b"bad", 1),
@@ -71,7 +72,7 @@ def test_split():
 
 def test_missing_columns_of_a_file_are_null_in_headers():
     unknown = row(b"bad", None, None, topic=None, timestamp=None)
-    [(_, letter)] = split_rows([unknown], Upper(), Counter())
+    [(_, letter)] = counted(split_rows([unknown], Upper()), Counter())
     headers = headers_of(letter)
     names = ("__dlq.errors.topic", "__dlq.errors.partition", "__dlq.errors.offset",
              "__penstock.timestamp")  # fmt: skip
@@ -80,7 +81,8 @@ def test_missing_columns_of_a_file_are_null_in_headers():
 
 def test_redact_leaves_out_what_was_not_accepted():
     counts = Counter()
-    found = list(redact_rows([row(b"a"), row(b"bad"), row(b"drop")], Upper(), counts))
+    rows = redact_rows([row(b"a"), row(b"bad"), row(b"drop")], Upper())
+    found = list(counted(rows, counts))
     assert [record.value for _, record in found] == [b"A"]
     assert counts == {"accepted": 1, "refused": 1, "dropped": 1}
 
@@ -101,10 +103,11 @@ def test_redrive_returns_a_record_with_its_timestamp_whatever_it_is(timestamp):
         for name, value in far.headers
     ]
     policies = Upper()
-    ((_, returned),) = redrive_rows(
-        [far._replace(headers=tuple(headers))], policies, Counter(), target="back",
+    [(_, outcome, returned)] = redrive_rows(
+        [far._replace(headers=tuple(headers))], policies, target="back",
         topics=LetterTopics(), others_to=None, attempts=Attempts.of("dead", 2),
     )  # fmt: skip
+    assert outcome == "returned"
     assert returned.timestamp == timestamp
     assert policies.seen == [("back", 1, timestamp, (Header("own", b"1"),))]
 
@@ -113,17 +116,15 @@ def test_redrive_returns_a_record_with_its_timestamp_whatever_it_is(timestamp):
 def test_redrive(target, judged_as):
     counts, policies = Counter(), Upper()
     letters = [letter(b"a"), letter(b"bad"), letter(b"bad", 1), letter(b"drop"), letter(b"a", 2)]
-    found = list(
-        redrive_rows(
-            letters,
-            policies,
-            counts,
-            target=target,
-            topics=LetterTopics(("first",)),
-            others_to=None,
-            attempts=Attempts.of("dead", 2),
-        )
+    rows = redrive_rows(
+        letters,
+        policies,
+        target=target,
+        topics=LetterTopics(("first",)),
+        others_to=None,
+        attempts=Attempts.of("dead", 2),
     )
+    found = list(counted(rows, counts))
     assert set(policies.seen) == {(judged_as, 1, 1000, (Header("own", b"1"),))}
     assert [(sink, record.value) for sink, record in found] == [
         ("returned", b"A"), ("again", b"bad"), ("parked", b"bad"), ("parked", b"a"),
@@ -152,10 +153,11 @@ def test_letters_of_other_topics_and_records_that_are_none_stay(others_to):
         row(b"b", headers=spring("first", 2, 7, 2000, b"k", b"b").headers, timestamp=9),
     ]  # fmt: skip
     topics = LetterTopics(("fir*",))
-    found = list(redrive_rows(
-        rows, policies, counts, target="back", topics=topics, others_to=others_to,
+    outgoing = redrive_rows(
+        rows, policies, target="back", topics=topics, others_to=others_to,
         attempts=Attempts.of("dead", 2),
-    ))  # fmt: skip
+    )  # fmt: skip
+    found = list(counted(outgoing, counts))
     stay = [(sink, record) for sink, record in found if sink != "returned"]
     assert stay == ([] if others_to is None else [("again", rows[1]), ("again", rows[2])])
     assert counts == {"returned": 2, "dropped": 1}
@@ -163,12 +165,12 @@ def test_letters_of_other_topics_and_records_that_are_none_stay(others_to):
     assert (last.value, last.partition, last.timestamp) == (b"B", 2, 2000)
     assert [header.key for header in last.headers] == ["own", "own", "__penstock.replays",
                                                        "__penstock.timestamp"]  # fmt: skip
-    counted = find_letters(rows, topics)
-    assert (counted.returning, counted.others, counted.strangers) == (3, {"payments": 1}, 1)
+    letters = find_letters(rows, topics)
+    assert (letters.returning, letters.others, letters.strangers) == (3, {"payments": 1}, 1)
     with pytest.raises(
         ConfigurationError, match=r"1 records are not dead letters .* t-0, offset 0"
     ):
-        counted.check("--from dead")
+        letters.check("--from dead")
 
 
 def test_runs_are_of_one_partition_and_bounded(monkeypatch):

@@ -44,7 +44,9 @@ def orders(count=1000, seed=1):
 
 
 def refused(found):
-    return {(proposal.policy, *proposal.keys): proposal.refused for proposal in found.proposals}
+    return {
+        (proposal.policy, *proposal.keys): proposal.refused_count for proposal in found.proposals
+    }
 
 
 def test_records_without_mistakes_are_not_refused():

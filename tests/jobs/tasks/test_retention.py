@@ -13,32 +13,30 @@ PLANNED = (
 )
 
 
-def result(topic, partition, start, end, records, *lost):
+def result(topic, partition, start, end, *lost):
     return RangeResult(
         OffsetRange(topic, partition, start, end),
-        records,
         tuple(OffsetRange(topic, partition, *offsets) for offsets in lost),
     )
 
 
 def test_no_offset_is_lost_if_all_were_read():
     coverage = Coverage(PLANNED)
-    coverage.add([result("orders", 0, 0, 70, 70), result("orders", 0, 70, 100, 3)])
-    coverage.add([result("orders", 1, 50, 60, 10), result("returns", 0, 5, 6, 1)])
-    assert (coverage.lost, coverage.text(), coverage.report()) == ((), None, [])
-    assert coverage.records == {"orders": 83, "returns": 1}
+    coverage.add([result("orders", 0, 0, 70), result("orders", 0, 70, 100)])
+    coverage.add([result("orders", 1, 50, 60), result("returns", 0, 5, 6)])
+    assert (coverage.lost, coverage.text()) == ((), None)
     coverage.check()
 
 
 def test_offsets_removed_by_retention_or_without_a_result_are_named():
     coverage = Coverage(PLANNED)
-    coverage.add([result("orders", 0, 0, 100, 55, (0, 40), (50, 55))])
-    coverage.add([result("orders", 1, 50, 60, 10)])
-    assert coverage.report() == [
-        {"topic": "orders", "partition": 0, "from": 0, "to": 40},
-        {"topic": "orders", "partition": 0, "from": 50, "to": 55},
-        {"topic": "returns", "partition": 0, "from": 5, "to": 6},
-    ]
+    coverage.add([result("orders", 0, 0, 100, (0, 40), (50, 55))])
+    coverage.add([result("orders", 1, 50, 60)])
+    assert coverage.lost == (
+        OffsetRange("orders", 0, 0, 40),
+        OffsetRange("orders", 0, 50, 55),
+        OffsetRange("returns", 0, 5, 6),
+    )
     assert coverage.text() == (
         "46 offsets of 2 partitions were removed before they were read (retention, or the topic "
         "was created again): orders 0:0-40, orders 0:50-55, returns 0:5-6"
@@ -60,5 +58,6 @@ def test_many_ranges_are_counted():
 def test_a_task_that_was_run_again_counts_once():
     coverage = Coverage(PLANNED)
     for _ in range(2):
-        coverage.add([result("orders", 1, 50, 60, 8)])
-    assert coverage.records == {"orders": 8}
+        coverage.add([result("orders", 1, 50, 60, (50, 52))])
+    assert list(coverage.results) == [PLANNED[1]]
+    assert coverage.lost == (PLANNED[0], OffsetRange("orders", 1, 50, 52), PLANNED[2])

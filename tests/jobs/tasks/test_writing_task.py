@@ -1,22 +1,22 @@
 """The results of tasks that write: as bytes, and merged. The tasks are in test_writing.py."""
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from penstock.engine.verdict import PostponedError, postponed
-from penstock.jobs.batches.counts import TaskCounts
-from penstock.jobs.report.counts import Reason
-from penstock.jobs.tasks.writing_task import Unfinished, WritingResult, WritingTask, merged
-from penstock.kafka.cluster.ranges import OffsetRange
+from penstock.jobs.report.counts import Reason, RecordCounts
+from penstock.jobs.tasks.writing_task import UnfinishedRange, WritingResult, WritingTask, merged
+from penstock.kafka.cluster.ranges import OffsetRange, Partition
 from penstock.policy import RetriableException
 
 pytestmark = pytest.mark.unit
 
 
 def result(accepted, refused, before=0, removed=0):
-    counts = TaskCounts(Counter({"accepted": accepted, "refused": refused}), removed=removed)
+    counts = RecordCounts()
+    counts.add_outcomes(Partition("t", 0), {"accepted": accepted, "refused": refused})
+    counts.add_removed(Partition("t", 0), removed)
     if refused:
         counts.reasons.add(Reason("t", "refused", "p.P", 87, "bad"), refused)
     return WritingResult(counts, before)
@@ -38,17 +38,14 @@ def test_results_are_added_up():
 
 
 def of_a_stream(topic, accepted, removed=0, *unfinished):
-    return WritingResult(
-        TaskCounts(Counter(accepted=accepted), removed=removed),
-        0,
-        {topic: Counter(accepted=accepted)},
-        {topic: removed} if removed else {},
-        unfinished,
-    )
+    counts = RecordCounts()
+    counts.add_outcomes(Partition(topic, 0), {"accepted": accepted})
+    counts.add_removed(Partition(topic, 0), removed)
+    return WritingResult(counts, 0, unfinished)
 
 
 def test_results_of_a_stream_are_added_up_by_topic():
-    stopped, failed = Unfinished("t", 1, 17), Unfinished("u", 0, reason="no leader")
+    stopped, failed = UnfinishedRange("t", 1, 17), UnfinishedRange("u", 0, reason="no leader")
     parts = [
         of_a_stream("t", 5, 2, stopped),
         of_a_stream("t", 1, 3),
@@ -69,4 +66,4 @@ def test_a_postponed_record_ends_a_job_and_a_stream_retries_it():
     with pytest.raises(PostponedError):
         task._failed(range_, error)
     (left,) = replace(task, budget_s=5.0)._failed(range_, error).unfinished
-    assert left == Unfinished("t", 3, reason="a policy cannot decide now: shop.Registry: away")
+    assert left == UnfinishedRange("t", 3, reason="a policy cannot decide now: shop.Registry: away")

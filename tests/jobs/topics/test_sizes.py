@@ -10,9 +10,10 @@ from penstock.kafka.cluster.offsets import Cluster
 from penstock.kafka.cluster.ranges import Partition
 
 
-def logs_of(kafka, *topics):
+def topics_of(kafka, *topics):
+    """Return the cluster, and its topics."""
     cluster = Cluster({"bootstrap.servers": kafka.bootstrap_servers}, Path())
-    return cluster.ranges(cluster.topics(",".join(topics)), "earliest")
+    return cluster, cluster.topics(",".join(topics))
 
 
 def test_sizes_are_those_of_the_logs(kafka, topic, produce):
@@ -21,10 +22,10 @@ def test_sizes_are_those_of_the_logs(kafka, topic, produce):
     produce(small, [{"value": os.urandom(100)}] * 50)
     properties = {"bootstrap.servers": kafka.bootstrap_servers}
     with Connection(properties, Path("penstock.properties")) as connection:
-        sizes = measured(connection, logs_of(kafka, large, small))
-    assert set(sizes.of) == {Partition(large, 0), Partition(small, 0)}
-    assert 50_000 < sizes.of[Partition(large, 0)] < 52_000
-    assert 100 < sizes.of[Partition(small, 0)] < 200
+        sizes = measured(connection, *topics_of(kafka, large, small))
+    assert set(sizes.offset_bytes) == {Partition(large, 0), Partition(small, 0)}
+    assert 50_000 < sizes.offset_bytes[Partition(large, 0)] < 52_000
+    assert 100 < sizes.offset_bytes[Partition(small, 0)] < 200
     assert 14_000 < sizes.default_bytes < 15_000
 
 
@@ -38,4 +39,4 @@ def test_without_an_answer_there_are_defaults(kafka, topic, produce):
         "socket.connection.setup.timeout.ms": "500",
     }
     with Connection(properties, Path("penstock.properties")) as connection:
-        assert measured(connection, logs_of(kafka, name)) == Sizes()
+        assert measured(connection, *topics_of(kafka, name)) == Sizes()

@@ -3,7 +3,7 @@
 import random
 from typing import NamedTuple
 
-from penstock.kafka.client.protocol.fetch import Aborted
+from penstock.kafka.client.protocol.fetch import AbortedTransaction
 from penstock.policy import Header, Record
 from tests.kafka.client.stored import TRANSACTIONAL, damaged, empty, marker
 from tests.kafka.records.encoding import CODECS, encode_stored, zigzag
@@ -24,7 +24,7 @@ class RandomLog(NamedTuple):
     """
 
     batches: list[bytes]
-    aborted: tuple[Aborted, ...]
+    aborted: tuple[AbortedTransaction, ...]
     end: int
 
 
@@ -32,7 +32,7 @@ class _Writer:
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.batches: list[bytes] = []
-        self.aborted: list[Aborted] = []
+        self.aborted: list[AbortedTransaction] = []
         self.offset = chance.choice((0, 7, 10**12))
 
     def records(self, count: int) -> list[Record]:
@@ -132,7 +132,7 @@ class _Writer:
             )
         is_committed = self.chance.random() < 0.5
         if not is_committed:
-            self.aborted.append(Aborted(producer, begins))
+            self.aborted.append(AbortedTransaction(producer, begins))
         self.put(marker(self.offset, producer, commit=is_committed), 1)
 
 

@@ -102,7 +102,7 @@ class ScriptedCluster:
                 max_bytes=int(fetch.max_bytes),
                 rack=fetch.rack_id,
                 version=request.version,
-                committed=bool(fetch.isolation_level),
+                reads_committed=bool(fetch.isolation_level),
                 at=self.now,
             )
         )

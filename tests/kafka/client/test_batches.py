@@ -5,7 +5,7 @@ import random
 import pytest
 
 from penstock.kafka.client.errors import UnreadableBatchError
-from penstock.kafka.client.protocol.fetch import Aborted
+from penstock.kafka.client.protocol.fetch import AbortedTransaction
 from penstock.kafka.client.reading.batches import read_fetched_batch, select
 from penstock.kafka.records.errors import UnreadableRecords
 from penstock.kafka.records.uncompressed import BatchLimits
@@ -95,7 +95,7 @@ class TestTransactions:
         marker(13, 1, commit=True),
         batch(14, 1, producer=2),
     )
-    ABORTED = (Aborted(2, 10), Aborted(1, 0))
+    ABORTED = (AbortedTransaction(2, 10), AbortedTransaction(1, 0))
 
     def test_committed(self):
         wanted = [(2, 4), (4, 5), (6, 8), (11, 12), (14, 15)]
@@ -107,18 +107,18 @@ class TestTransactions:
 
     def test_from_the_middle_of_a_transaction(self):
         """A broker lists the transaction with its first offset, though that is before."""
-        found = selected(*self.LOG[4:], position=6, aborted=[Aborted(2, 10)])
+        found = selected(*self.LOG[4:], position=6, aborted=[AbortedTransaction(2, 10)])
         assert found == ([(6, 8), (11, 12), (14, 15)], 15)
         found = selected(*self.LOG[1:], position=2, aborted=self.ABORTED)
         assert found == ([(2, 4), (4, 5), (6, 8), (11, 12), (14, 15)], 15)
 
     def test_the_same_producer_without_a_transaction(self):
         plain = batch(1, 1, producer=1, attributes=0)
-        assert selected(plain, aborted=[Aborted(1, 0)]) == ([(1, 2)], 2)
+        assert selected(plain, aborted=[AbortedTransaction(1, 0)]) == ([(1, 2)], 2)
 
     def test_a_marker_that_was_compacted(self):
         log = (batch(0, 1, producer=1), marker(1, 1, commit=False)[:0], batch(2, 1))
-        assert selected(*log, aborted=[Aborted(1, 0)]) == ([(2, 3)], 3)
+        assert selected(*log, aborted=[AbortedTransaction(1, 0)]) == ([(2, 3)], 3)
 
     @pytest.mark.parametrize("at", [0, 3])
     def test_left_out_batches_must_be_intact(self, at):
@@ -208,7 +208,7 @@ def test_small_batches_are_merged_within_limits():
     merged = found.batches[0]
     assert bytes(merged.data) == b"".join(stored[1:])
     assert (merged.leader_epoch, merged.record_count, merged.is_whole) == (14, 4, True)
-    assert [batch.merged is None for batch in found.batches] == [False, True, True]
+    assert [batch.merged_batch is None for batch in found.batches] == [False, True, True]
     for limits in (BatchLimits(10, 100), BatchLimits(1000, 0)):
         assert len(selection(response, 11, 17, [], limits).batches) == 6
 
@@ -217,10 +217,10 @@ def test_batches_of_transactions_are_merged_if_none_was_aborted():
     log = memoryview(b"".join(batch(n, producer=n) for n in range(5)))
     assert len(selection(log, 0, 5, [], LIMITS).batches) == 1
     assert len(selection(log, 0, 5, None, LIMITS).batches) == 1
-    assert len(selection(log, 0, 5, [Aborted(3, 3)], LIMITS).batches) == 4
+    assert len(selection(log, 0, 5, [AbortedTransaction(3, 3)], LIMITS).batches) == 4
 
 
-@pytest.mark.parametrize("aborted", [(), (Aborted(7, 60),)])
+@pytest.mark.parametrize("aborted", [(), (AbortedTransaction(7, 60),)])
 def test_memory_for_merged_records_does_not_depend_on_compression(aborted):
     """Of 100 batches that decompress to a thousand times their size, with a marker among them."""
     payload = {"payload": bytes(50_000), "codec": "zstd"}
@@ -232,7 +232,7 @@ def test_memory_for_merged_records_does_not_depend_on_compression(aborted):
     parts = 0
     for part in select(response, 0, 100, aborted, LIMITS):
         parts += 1
-        merged = [batch.merged_bytes for batch in part.batches if batch.merged is not None]
+        merged = [batch.merged_bytes for batch in part.batches if batch.merged_batch is not None]
         assert sum(merged[:-1]) < len(response)
     assert parts > 40
     found = selection(response, 0, 100, aborted, LIMITS)

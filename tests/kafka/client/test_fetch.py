@@ -9,7 +9,12 @@ from kio.schema.fetch.v13 import request as v13
 from kio.schema.types import TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
-from penstock.kafka.client.protocol.fetch import Aborted, Wanted, fetch_request, read_fetch
+from penstock.kafka.client.protocol.fetch import (
+    AbortedTransaction,
+    FetchPosition,
+    fetch_request,
+    read_fetch,
+)
 from penstock.kafka.client.protocol.raw_requests import RawResponse, raw_request
 from penstock.kafka.wire.errors import WireError
 from tests.kafka.client.stored import batch, fetched
@@ -38,7 +43,7 @@ def test_the_bytes_of_a_request(topic, committed, rack):
         forgotten_topics_data=(),
         rack_id=rack,
     )
-    found = fetch_request(Wanted(topic, 7, 2**40, 3, 2**20, 500, committed, rack))
+    found = fetch_request(FetchPosition(topic, 7, 2**40, 3, 2**20, 500, committed, rack))
     assert found == raw_request(wanted)
 
 
@@ -51,14 +56,14 @@ def test_a_response(version, topic):
     )  # fmt: skip
     found = read_fetch(response, version)
     assert found._replace(records=bytes(found.records)) == (
-        1.5, 0, False, 9, 8, (Aborted(4, 2), Aborted(5, 3)), 6, records,
+        1.5, 0, False, 9, 8, (AbortedTransaction(4, 2), AbortedTransaction(5, 3)), 6, records,
     )  # fmt: skip
     assert found.records.obj is response.frame
 
 
 def test_no_aborted_transactions_and_no_records():
     found = read_fetch(fetched(aborted=None, code=6), 12)
-    assert (found.code, found.aborted, bytes(found.records)) == (6, (), b"")
+    assert (found.code, found.aborted_transactions, bytes(found.records)) == (6, (), b"")
 
 
 def test_a_throttled_response_has_no_partition():

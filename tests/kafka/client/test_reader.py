@@ -137,10 +137,10 @@ def test_isolation():
     log = (aborted, batch(2, 2), marker(4, 1, commit=False), batch(5, 5))
     cluster = ScriptedCluster(fetched(*log, aborted=[(1, 0)]))
     assert Read(cluster).ranges == [(2, 4), (5, 10)]
-    assert cluster.fetches[0].committed
+    assert cluster.fetches[0].reads_committed
     cluster = ScriptedCluster(fetched(*log, aborted=None))
     assert Read(cluster, committed=False).ranges == [(0, 2), (2, 4), (5, 10)]
-    assert not cluster.fetches[0].committed
+    assert not cluster.fetches[0].reads_committed
 
 
 def test_aborted_and_empty_batches_are_passed_over():

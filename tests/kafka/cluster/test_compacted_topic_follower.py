@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.kafka.client.connections.connection import PendingResponse
 from penstock.kafka.client.connections.metadata import PartitionLeader
@@ -271,7 +271,7 @@ async def test_a_read_is_shared_by_all_callers():
     reads += [asyncio.create_task(follower.read_to_end(0.2)) for _ in range(2)]
     done, _ = await asyncio.wait(reads)
     assert {type(read.exception()) for read in done} == {CompactedTopicError}
-    await follower._reading
+    await follower._read_task
     assert topic.requests == 1
 
 
@@ -386,7 +386,7 @@ class Polls:
 
     def poll(self):
         if not self._steps:
-            self._topic._stopped.set()
+            self._topic._stop_event.set()
             return []
         step = self._steps.pop(0)
         if isinstance(step, Exception):

@@ -24,7 +24,7 @@ def nothing_held(monkeypatch):
     monkeypatch.setattr(ports, "_blocks", held := [])
     yield
     for block in held:
-        block._held.close()
+        block._reservation.close()
 
 
 def test_processes_that_try_the_same_ports_get_different_ports():

@@ -88,7 +88,7 @@ def test_the_held_memory_of_a_frame_is_counted(size):
     for start in range(0, len(frame) - 1, size):
         reader.feed(frame[start : min(start + size, len(frame) - 1)])
     assert reader.held_bytes == len(frame) - 1
-    assert sys.getsizeof(reader._held) < 1.2 * reader.held_bytes
+    assert sys.getsizeof(reader._partial_frame) < 1.2 * reader.held_bytes
     reader.feed(frame[-1:])
     assert frames == [frame]
 
@@ -103,7 +103,7 @@ def test_a_small_part_does_not_keep_its_chunk():
     )
     streamed = (200_000).to_bytes(4, "big") + bytes(200_000)
     reader.feed(streamed + (10_000).to_bytes(4, "big") + bytes([0, 0, 0, 1]) + bytes(6_000))
-    assert sys.getsizeof(reader._held) < 10_000
+    assert sys.getsizeof(reader._partial_frame) < 10_000
 
 
 def tags(count):

@@ -19,7 +19,7 @@ RECORDS = {"records": "bytes"}
 
 def layout(structure):
     """Return what the bytes of a structure look like."""
-    fields = (*structure.fields, *structure.tagged.values())
+    fields = (*structure.fields, *structure.tagged_fields.values())
     return structure.flexible, [
         (
             FIXED_SIZES.get(

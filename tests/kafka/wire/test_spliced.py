@@ -5,7 +5,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.kafka.wire.spliced import Spliced, framed
+from penstock.kafka.wire.spliced import SplicedFrame, framed
 
 contents = st.binary(max_size=30) | st.integers(4000, 5000).map(bytes)
 
@@ -13,7 +13,7 @@ contents = st.binary(max_size=30) | st.integers(4000, 5000).map(bytes)
 @given(st.lists(st.tuples(contents, contents, contents), max_size=5), contents)
 def test_only_the_given_parts_are_replaced(parts, end):
     frame = b"head" + b"".join(kept + old for kept, old, _ in parts) + end
-    spliced, position = Spliced(frame, 4), 4
+    spliced, position = SplicedFrame(frame, 4), 4
     for kept, old, new in parts:
         position += len(kept)
         spliced.replace(position, position + len(old), new)
@@ -28,7 +28,7 @@ def test_only_the_given_parts_are_replaced(parts, end):
 def test_many_small_parts_use_little_memory_and_large_parts_are_not_copied():
     frame = bytes(2_000_000)
     tracemalloc.start()
-    spliced = Spliced(frame, 0)
+    spliced = SplicedFrame(frame, 0)
     for position in range(0, 500_000, 10):
         spliced.replace(position, position + 5, b"12345")
     buffers = spliced.finish(len(frame))

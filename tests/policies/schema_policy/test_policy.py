@@ -15,7 +15,7 @@ from penstock.policies.schema_policy.registry.client import RegistryClient
 from penstock.policies.schema_policy.registry.settings import RegistrySettings
 from penstock.policies.schema_policy.registry_judge import RegistryJudge
 from penstock.policies.schema_policy.settings import TopicSettings
-from penstock.policies.schema_policy.unusable import EVENT, Unusable
+from penstock.policies.schema_policy.unusable import EVENT, UnusableSchemas
 from penstock.policy import (
     Header,
     Record,
@@ -464,7 +464,7 @@ def judged_by():
         registry = Registry(client, clock)
         schemas, settings = CompiledSchemas(registry), TopicSettings.read(VALUES)
         made = RegistryJudge(
-            "orders", settings, registry, schemas, Unusable(), is_key=False, clock=clock
+            "orders", settings, registry, schemas, UnusableSchemas(), is_key=False, clock=clock
         )
         return lambda value: [text for _, text in made.prepared([value], [()]).objections()]
 

@@ -12,7 +12,7 @@ from penstock.policies.schema_policy.registry.cache import Registry
 from penstock.policies.schema_policy.registry.errors import UnknownSchemaError
 from penstock.policies.schema_policy.registry_judge import RegistryJudge
 from penstock.policies.schema_policy.settings import TopicSettings
-from penstock.policies.schema_policy.unusable import Unusable
+from penstock.policies.schema_policy.unusable import UnusableSchemas
 from penstock.policy import Header
 from tests.policies.schema_policy.clock import Clock
 
@@ -45,7 +45,13 @@ def test_schemas_that_are_not_kept_compiled_are_not_kept_by_judges():
     before = _alive()
     for topic in range(1, 4):
         judge = RegistryJudge(
-            f"topic-{topic}", settings, registry, schemas, Unusable(), is_key=False, clock=clock
+            f"topic-{topic}",
+            settings,
+            registry,
+            schemas,
+            UnusableSchemas(),
+            is_key=False,
+            clock=clock,
         )
         judges.append(judge)
         ids = range(1000 * topic, 1000 * topic + 900)
@@ -87,7 +93,7 @@ def numbers(client, clock, location="any"):
         {"confluent.value.schema.validation": "true", "schema.id.location": location}
     )
     return lambda: RegistryJudge(
-        "numbers", settings, registry, schemas, Unusable(), is_key=False, clock=clock
+        "numbers", settings, registry, schemas, UnusableSchemas(), is_key=False, clock=clock
     )
 
 

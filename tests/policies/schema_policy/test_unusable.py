@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.policies.schema_policy.unusable import EVENT, LINES, LOGGED_EVERY_S, Unusable
+from penstock.policies.schema_policy.unusable import EVENT, LINES, LOGGED_EVERY_S, UnusableSchemas
 from penstock.policy import UndecidableException
 from penstock.policy.counting import take_events
 from tests.policies.schema_policy.clock import Clock
@@ -10,7 +10,7 @@ from tests.policies.schema_policy.clock import Clock
 
 def test_records_are_counted_and_a_schema_is_logged_once_in_a_while(caplog):
     clock = Clock()
-    unusable = Unusable(clock)
+    unusable = UnusableSchemas(clock)
     take_events()
     for _ in range(3):
         unusable.decide("schema a", 2, accepts=True)
@@ -23,7 +23,7 @@ def test_records_are_counted_and_a_schema_is_logged_once_in_a_while(caplog):
 
 
 def test_lines_are_bounded(caplog):
-    unusable = Unusable(Clock())
+    unusable = UnusableSchemas(Clock())
     for number in range(2 * LINES):
         unusable.decide(f"schema {number}", 1, accepts=True)
     assert len(caplog.messages) == LINES
@@ -32,5 +32,5 @@ def test_lines_are_bounded(caplog):
 def test_refused_records_are_counted_too():
     take_events()
     with pytest.raises(UndecidableException, match=r"^schema a$"):
-        Unusable(Clock()).decide("schema a", 2, accepts=False)
+        UnusableSchemas(Clock()).decide("schema a", 2, accepts=False)
     assert take_events() == [(EVENT, "refused", 2)]

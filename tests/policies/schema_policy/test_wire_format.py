@@ -10,7 +10,7 @@ import pytest
 from penstock.policies.schema_policy.wire_format import (
     KEY_HEADER,
     VALUE_HEADER,
-    Framed,
+    FramedId,
     FramingError,
     Group,
     SchemaIdHeader,
@@ -34,13 +34,13 @@ def found(data, *headers, is_key=False, location=SchemaIdLocation.ANY, header=Sc
 
 def test_an_id_is_a_prefix_of_five_bytes():
     framed = found(ID_17 + b"payload")
-    assert framed == Framed(17, 5)
+    assert framed == FramedId(17, 5)
     assert framed.payload(ID_17 + b"payload") == b"payload"
 
 
 def test_a_guid_is_a_prefix_of_seventeen_bytes():
     framed = found(GUID_BYTES + b"payload")
-    assert framed == Framed(GUID, 17)
+    assert framed == FramedId(GUID, 17)
     assert framed.payload(GUID_BYTES + b"payload") == b"payload"
 
 
@@ -48,23 +48,23 @@ def test_a_guid_is_a_prefix_of_seventeen_bytes():
 def test_a_header_wins_over_a_prefix(is_key, name):
     other = KEY_HEADER if name == VALUE_HEADER else VALUE_HEADER
     framed = found(ID_17, Header("trace", b"1"), Header(name, GUID_BYTES), is_key=is_key)
-    assert framed == Framed(GUID, 0)
+    assert framed == FramedId(GUID, 0)
     assert framed.payload(ID_17) == ID_17, "all bytes are payload"
-    assert found(ID_17, Header(other, GUID_BYTES), is_key=is_key) == Framed(17, 5)
+    assert found(ID_17, Header(other, GUID_BYTES), is_key=is_key) == FramedId(17, 5)
 
 
 def test_an_id_in_a_header_counts_as_well():
-    assert found(b"payload", Header(VALUE_HEADER, ID_17)) == Framed(17, 0)
+    assert found(b"payload", Header(VALUE_HEADER, ID_17)) == FramedId(17, 0)
 
 
 def test_message_indexes_of_protobuf_follow_the_id_in_its_header():
     framed = found(b"message", Header(VALUE_HEADER, GUID_BYTES + b"\x02\x04"))
-    assert framed == Framed(GUID, 0, b"\x02\x04")
+    assert framed == FramedId(GUID, 0, b"\x02\x04")
     assert framed.payload(b"message") == b"\x02\x04message"
 
 
 def test_a_header_without_a_value_is_ignored():
-    assert found(ID_17, Header(VALUE_HEADER, None)) == Framed(17, 5)
+    assert found(ID_17, Header(VALUE_HEADER, None)) == FramedId(17, 5)
 
 
 def test_the_last_header_counts_or_the_first():
@@ -73,18 +73,18 @@ def test_the_last_header_counts_or_the_first():
     of_key = Header(KEY_HEADER, b"\0\0\0\0\x05")
     headers = (of_key, forwarded, Header("trace", b"1"), added, of_key)
 
-    assert found(b"", *headers) == Framed(17, 0, b"\2\4")
-    assert found(b"", *headers, header=SchemaIdHeader.FIRST) == Framed(GUID, 0)
-    assert found(b"", *headers, is_key=True) == Framed(5, 0)
+    assert found(b"", *headers) == FramedId(17, 0, b"\2\4")
+    assert found(b"", *headers, header=SchemaIdHeader.FIRST) == FramedId(GUID, 0)
+    assert found(b"", *headers, is_key=True) == FramedId(5, 0)
     assert found(b"", forwarded, forwarded).schema == GUID
 
 
 def test_the_header_that_counts_may_have_no_value():
     empty, other = Header(VALUE_HEADER, None), Header(VALUE_HEADER, GUID_BYTES)
 
-    assert found(ID_17, other, empty) == Framed(17, 5)
+    assert found(ID_17, other, empty) == FramedId(17, 5)
     assert found(ID_17, empty, other).schema == GUID
-    assert found(ID_17, empty, other, header=SchemaIdHeader.FIRST) == Framed(17, 5)
+    assert found(ID_17, empty, other, header=SchemaIdHeader.FIRST) == FramedId(17, 5)
     with pytest.raises(FramingError, match="there is no header __value_schema_id"):
         found(ID_17, other, empty, location=SchemaIdLocation.HEADER)
     with pytest.raises(FramingError, match="does not begin with a schema id"):
@@ -168,10 +168,10 @@ def test_the_largest_id_is_valid():
 
 @pytest.mark.parametrize("indexes", [b"\0", b"\2\0", b"\2\2", b"\4\2\x80\1", b"\x40" + b"\0" * 32])
 def test_a_header_may_end_with_message_indexes(indexes):
-    check_header(Framed(17, 0, indexes), "PROTOBUF")
+    check_header(FramedId(17, 0, indexes), "PROTOBUF")
     for other in ("AVRO", "JSON"):
         with pytest.raises(FramingError, match=f"has {len(indexes)} bytes too many in the header"):
-            check_header(Framed(17, 0, indexes), other)
+            check_header(FramedId(17, 0, indexes), other)
 
 
 @pytest.mark.parametrize(
@@ -192,14 +192,14 @@ def test_a_header_may_end_with_message_indexes(indexes):
 )
 def test_a_header_that_does_not_end_with_whole_message_indexes_is_refused(indexes):
     with pytest.raises(FramingError, match="does not end with Protobuf's message indexes"):
-        check_header(Framed(17, 0, indexes), "PROTOBUF")
+        check_header(FramedId(17, 0, indexes), "PROTOBUF")
 
 
 def test_a_header_is_not_checked_if_the_id_is_a_prefix():
     for schema_type in ("AVRO", "PROTOBUF", "JSON"):
-        check_header(Framed(17, 5), schema_type)
-        check_header(Framed(GUID, 17), schema_type)
-    check_header(Framed(17, 0), "AVRO")
+        check_header(FramedId(17, 5), schema_type)
+        check_header(FramedId(GUID, 17), schema_type)
+    check_header(FramedId(17, 0), "AVRO")
 
 
 def grouped(column, headers=None, *, is_key=False, location=SchemaIdLocation.ANY):
@@ -219,9 +219,9 @@ def test_the_shared_start():
 
 def test_a_batch_with_a_single_id_is_one_group():
     column = [ID_17 + bytes([number]) for number in range(100)]
-    assert grouped(column) == ([Group(Framed(17, 5), range(100))], [])
+    assert grouped(column) == ([Group(FramedId(17, 5), range(100))], [])
     assert grouped(column, location=SchemaIdLocation.PREFIX) == (
-        [Group(Framed(17, 5), range(100))],
+        [Group(FramedId(17, 5), range(100))],
         [],
     )
 
@@ -230,7 +230,7 @@ def test_a_bad_record_in_the_middle_is_found():
     column = [ID_17] * 100
     column[50] = b"{}"
     groups, objections = grouped(column)
-    assert groups == [Group(Framed(17, 5), [number for number in range(100) if number != 50])]
+    assert groups == [Group(FramedId(17, 5), [number for number in range(100) if number != 50])]
     assert objections == [
         (50, "does not begin with a schema id (its first byte is neither 0 nor 1)")
     ]
@@ -245,8 +245,8 @@ def test_a_batch_with_an_invalid_id_has_only_objections():
 def test_nothing_and_nulls_are_in_no_group():
     assert grouped([]) == ([], [])
     assert grouped([None, None]) == ([], [])
-    assert grouped([None, ID_17, None]) == ([Group(Framed(17, 5), [1])], [])
-    assert grouped([ID_17, None]) == ([Group(Framed(17, 5), [0])], [])
+    assert grouped([None, ID_17, None]) == ([Group(FramedId(17, 5), [1])], [])
+    assert grouped([ID_17, None]) == ([Group(FramedId(17, 5), [0])], [])
 
 
 def test_a_single_header_among_many_records_counts():
@@ -254,10 +254,10 @@ def test_a_single_header_among_many_records_counts():
     headers[7] = (Header("trace", b"1"), Header(VALUE_HEADER, GUID_BYTES))
     groups, _ = grouped([ID_17] * 10, headers)
     assert groups == [
-        Group(Framed(17, 5), [0, 1, 2, 3, 4, 5, 6, 8, 9]),
-        Group(Framed(GUID, 0), [7]),
+        Group(FramedId(17, 5), [0, 1, 2, 3, 4, 5, 6, 8, 9]),
+        Group(FramedId(GUID, 0), [7]),
     ]
-    assert grouped([ID_17] * 10, headers, is_key=True)[0] == [Group(Framed(17, 5), range(10))]
+    assert grouped([ID_17] * 10, headers, is_key=True)[0] == [Group(FramedId(17, 5), range(10))]
 
 
 def test_batches_by_chance_are_grouped_as_each_record_is_found():
@@ -277,10 +277,10 @@ def test_batches_by_chance_are_grouped_as_each_record_is_found():
         ]
         is_key, location = chance.random() < 0.5, chance.choice(list(SchemaIdLocation))
         groups, objections = grouped(column, headers, is_key=is_key, location=location)
-        ids = {position: group.framed for group in groups for position in group.positions}
+        ids = {position: group.framed_id for group in groups for position in group.positions}
         ids |= dict(objections)
         assert len(ids) == sum(len(group.positions) for group in groups) + len(objections)
-        assert len({group.framed for group in groups}) == len(groups)
+        assert len({group.framed_id for group in groups}) == len(groups)
         for position, data in enumerate(column):
             try:
                 expected = (

@@ -1,6 +1,7 @@
 """JSON lines behind many others: Spark and `--local` read the same, and name a wrong line."""
 
 import base64
+import datetime as dt
 import gzip
 import json
 import re
@@ -135,7 +136,8 @@ def test_the_rows_of_lines():
     first, second = rows(batch("", given + "\r", '{"value": null, "verdict": {}}'), batch())
     assert first == {
         "key": b"a!", "value": b"good", "topic": "t", "partition": 0, "offset": 2**40,
-        "timestamp": -5, "timestampType": 1, "headers": [{"key": "?", "value": None}],
+        "timestamp": dt.datetime(1969, 12, 31, 23, 59, 59, 995_000, dt.UTC), "timestampType": 1,
+        "headers": [{"key": "?", "value": None}],
     }  # fmt: skip
     assert second == {**dict.fromkeys(first), "headers": None}
     (row,) = rows(batch(line(key="YQ==")), is_base64=True)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from penstock.jobs import redrive
+from penstock.jobs import redrive_job
 from penstock.kafka.client.connections.connection import Connection
 from penstock.kafka.client.positions import Position, commit_positions
 from tests.integration.reading import read_topic, values_of
@@ -326,7 +326,7 @@ def test_a_run_that_was_killed_before_its_first_record(command, split, monkeypat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(redrive, "write_ranges", is_killed)
+        patch.setattr(redrive_job, "write_ranges", is_killed)
         assert command(*arguments).code not in {0, 1}
     done = command(*arguments, "--with", repair(file))
     assert "18 returned, 2 again, 0 parked" in done.out, done

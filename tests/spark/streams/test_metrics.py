@@ -2,15 +2,13 @@
 
 import urllib.error
 import urllib.request
-from collections import Counter
 
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.configuration.values import Address
-from penstock.jobs.batches.counts import TaskCounts
-from penstock.jobs.report.counts import Reason
+from penstock.jobs.report.counts import Reason, RecordCounts
 from penstock.jobs.tasks.writing_task import WritingResult
 from penstock.kafka.cluster.ranges import Partition
 from penstock.kafka.local import free_ports
@@ -19,16 +17,13 @@ from penstock.spark.streams.metrics import registry_of, serve_metrics, write_met
 
 
 def result(topic="t", accepted=5, refused=3, left_out=0, removed=0):
-    counts = TaskCounts(Counter({"accepted": accepted, "refused": refused}), removed=removed)
+    counts = RecordCounts()
+    counts.add_outcomes(Partition(topic, 0), {"accepted": accepted, "refused": refused})
+    counts.add_removed(Partition(topic, 0), removed)
     if refused:
         counts.reasons.add(Reason(topic, "refused", "p.P", 87, "bad"), refused - left_out)
     counts.reasons.left_out = left_out
-    return WritingResult(
-        counts,
-        0,
-        {topic: Counter({"accepted": accepted, "refused": refused})},
-        {topic: removed} if removed else {},
-    )
+    return WritingResult(counts)
 
 
 @pytest.fixture

@@ -4,9 +4,8 @@ import random
 
 import pytest
 
-from penstock.jobs.batches.counts import TaskCounts
 from penstock.jobs.tasks.planning import Limit
-from penstock.jobs.tasks.writing_task import Unfinished, WritingResult
+from penstock.jobs.tasks.writing_task import UnfinishedRange, WritingResult
 from penstock.kafka.client.errors import TruncatedError
 from penstock.kafka.cluster.ranges import OffsetRange, Partition
 from penstock.spark.streams.offsets import KEPT_AT_ONCE, KEPT_FOR_S, StreamOffsets
@@ -14,11 +13,11 @@ from penstock.spark.streams.offsets import KEPT_AT_ONCE, KEPT_FOR_S, StreamOffse
 pytestmark = pytest.mark.unit
 A, B, C = (Partition("t", number) for number in range(3))
 LIMIT = Limit(records=100)
-ALL_DONE = WritingResult(TaskCounts(), 0)
+ALL_DONE = WritingResult()
 
 
 def unfinished(*ones):
-    return WritingResult(TaskCounts(), 0, unfinished=tuple(ones))
+    return WritingResult(unfinished=tuple(ones))
 
 
 @pytest.fixture
@@ -74,50 +73,50 @@ def test_a_stream_comes_to_the_end_whatever_happens_and_each_offset_is_done_once
         for end in batch.ranges:
             fate = chance.random()
             if fate < 0.1:
-                result.append(Unfinished(*end.of, reason="no leader"))
+                result.append(UnfinishedRange(*end.of, reason="no leader"))
             elif fate < 0.2:
-                result.append(Unfinished(*end.of))
+                result.append(UnfinishedRange(*end.of))
             else:
                 reached = chance.randint(end.start + 1, end.end) if fate < 0.5 else end.end
                 assert end.start == done[end.of]
                 done[end.of] = reached
                 if reached < end.end:
-                    result.append(Unfinished(*end.of, reached))
+                    result.append(UnfinishedRange(*end.of, reached))
         offsets.done(batch, unfinished(*result), 1.0)
     assert done == ends
 
 
 def test_a_range_that_failed_is_tried_again_as_it_was_and_counted_as_before(offsets):
     first = step(offsets, {A: 50, B: 10, C: 0})
-    assert offsets.done(first, unfinished(Unfinished("t", 0, reason="no leader")), 1.0)
+    assert offsets.done(first, unfinished(UnfinishedRange("t", 0, reason="no leader")), 1.0)
     again = step(offsets, {A: 90, B: 30, C: 0})
     assert again.ranges == (OffsetRange("t", 0, 0, 50), OffsetRange("t", 1, 10, 30))
     assert again.counted_as == {A: "run:0"}
     assert offsets.counted_as(again) == "run:1"
-    assert offsets.done(again, unfinished(Unfinished("t", 0, reason="no leader")), 1.0)
+    assert offsets.done(again, unfinished(UnfinishedRange("t", 0, reason="no leader")), 1.0)
     third = step(offsets, {A: 90, B: 30, C: 0})
     assert (third.ranges, third.counted_as) == ((OffsetRange("t", 0, 0, 50),), {A: "run:0"})
-    assert not offsets.done(third, unfinished(Unfinished("t", 0, reason="no leader")), 1.0)
+    assert not offsets.done(third, unfinished(UnfinishedRange("t", 0, reason="no leader")), 1.0)
     assert offsets.done(step(offsets, {A: 90, B: 30, C: 0}), ALL_DONE, 1.0)
     assert step(offsets, {A: 90, B: 30, C: 0}).ranges == (OffsetRange("t", 0, 50, 90),)
 
 
 def test_a_range_that_failed_waits_while_it_cannot_be_read(offsets):
     batch = step(offsets, {A: 50})
-    offsets.done(batch, unfinished(Unfinished("t", 0, reason="no leader")), 1.0)
+    offsets.done(batch, unfinished(UnfinishedRange("t", 0, reason="no leader")), 1.0)
     assert step(offsets, {B: 0, C: 0}) is None
 
 
 def test_a_stopped_range_continues_at_its_position(offsets):
     batch = step(offsets, {A: 50})
-    assert offsets.done(batch, unfinished(Unfinished("t", 0, 20)), 1.0)
+    assert offsets.done(batch, unfinished(UnfinishedRange("t", 0, 20)), 1.0)
     batch = step(offsets, {A: 50})
     assert (batch.ranges, batch.counted_as) == ((OffsetRange("t", 0, 20, 50),), {})
 
 
 def test_a_range_that_was_not_begun_is_planned_again(offsets):
     batch = step(offsets, {A: 50})
-    assert not offsets.done(batch, unfinished(Unfinished("t", 0)), 1.0)
+    assert not offsets.done(batch, unfinished(UnfinishedRange("t", 0)), 1.0)
     batch = step(offsets, {A: 80})
     assert (batch.ranges, batch.counted_as) == ((OffsetRange("t", 0, 0, 80),), {})
 
@@ -131,7 +130,7 @@ def test_positions_are_committed_again_before_brokers_forget_them(offsets):
     later = KEPT_FOR_S + 1
     batch = step(offsets, {A: 5, B: 0, C: 0}, now=later)
     assert batch.kept == (OffsetRange("t", 1, 0, 0), OffsetRange("t", 2, 0, 0))
-    offsets.done(batch, unfinished(Unfinished("t", 2, reason="no coordinator")), later)
+    offsets.done(batch, unfinished(UnfinishedRange("t", 2, reason="no coordinator")), later)
     batch = step(offsets, {A: 5, B: 0, C: 0}, now=later)
     assert (batch.ranges, batch.kept) == ((), (OffsetRange("t", 2, 0, 0),))
     offsets.done(batch, ALL_DONE, later)

@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from penstock.jobs.batches.counts import TaskCounts
+from penstock.jobs.report.counts import RecordCounts
 from penstock.jobs.tasks.planning import Limit
-from penstock.jobs.tasks.writing_task import Unfinished, WritingResult
+from penstock.jobs.tasks.writing_task import UnfinishedRange, WritingResult
 from penstock.kafka.client.errors import BrokerUnreachableError, DeniedError, TruncatedError
 from penstock.kafka.client.positions import Position
 from penstock.kafka.cluster.errors import ClusterError, NotDescribedError
@@ -116,22 +116,18 @@ class World:
     def __call__(self, batch, counted_as, topics, seen):
         self.batches.append(batch)
         failed = self.on_work(self, batch) or ()
-        removed = Counter()
+        counts = RecordCounts()
         for part in (*batch.ranges, *batch.kept):
             assert topics[part.topic].topic_id == self.ids[part.topic]
             if part.of in failed:
                 continue
             start = self.logs[part.of][0]
-            removed[part.topic] += max(min(start, part.end) - part.start, 0)
+            counts.add_removed(part.of, max(min(start, part.end) - part.start, 0))
             for offset in range(max(part.start, start), part.end):
                 self.written[(self.ids[part.topic], part.partition), offset] += 1
             self.committed[part.of] = Position(part.end, run="run")
-        return WritingResult(
-            TaskCounts(removed=sum(removed.values())),
-            0,
-            removed=+removed,
-            unfinished=tuple(Unfinished(*part, reason="no leader") for part in failed),
-        )
+        unfinished = tuple(UnfinishedRange(*part, reason="no leader") for part in failed)
+        return WritingResult(counts, unfinished=unfinished)
 
     # The observer
 
@@ -315,7 +311,7 @@ def test_a_topic_that_is_gone_does_not_end_the_others(world):
     world.on_wait = on_wait
     world.stream().run()
     world.each_once()
-    assert "topic t does not exist any more; the stream continues without it" in world.notes
+    assert "topic t was deleted; the stream continues without it" in world.notes
 
 
 def test_a_topic_that_may_not_be_described_any_more_ends_the_stream(world):
@@ -374,7 +370,7 @@ def test_a_topic_that_is_gone_while_a_task_reads_it(world):
         # The made-up work looks topics up that are gone.
         patch.setattr(World, "__call__", _tolerant)
         stream.run()
-    assert "topic t does not exist any more; the stream continues without it" in world.notes
+    assert "topic t was deleted; the stream continues without it" in world.notes
     assert sum(at for (of, at) in world.written if of == (world.ids["other"], 0)) == sum(range(500))
 
 
@@ -387,7 +383,7 @@ def _tolerant(world, batch, counted_as, topics, seen):
                 world.written[(world.ids[offset_range.topic], offset_range.partition), offset] += 1
             world.committed[offset_range.of] = Position(offset_range.end, run="run")
     return WritingResult(
-        TaskCounts(), 0, unfinished=tuple(Unfinished(*part, reason="no topic") for part in failed)
+        unfinished=tuple(UnfinishedRange(*part, reason="no topic") for part in failed)
     )
 
 

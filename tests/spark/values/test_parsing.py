@@ -10,9 +10,8 @@ from pyspark.sql import types as T
 from penstock.engine.verdict import PostponedError
 from penstock.policy import RetriableException
 from penstock.spark import load_plan
-from penstock.spark.jobs.split import _judged, _with_sink
+from penstock.spark.jobs.outgoing_records import outgoing_records, parsed_again, written
 from penstock.spark.values import parsing
-from penstock.spark.values.parsing import parsed_again
 from penstock.spark.values.value_column import PARSED, ValueColumn, with_value
 
 POLICIES = """
@@ -53,7 +52,7 @@ def judged(request, spark, rows, tmp_path, monkeypatch):
     column = ValueColumn.of("orders", kind)
 
     def judge(*values):
-        return _judged(rows(*values, partitions=2), load_plan(file), None, column), column
+        return outgoing_records(rows(*values, partitions=2), load_plan(file), None, column), column
 
     judge.file = file
     judge.id = 43 if request.param else 86
@@ -62,9 +61,9 @@ def judged(request, spark, rows, tmp_path, monkeypatch):
 
 def test_parsed_values_and_dead_letters(judged):
     frame, column = judged(FULL, b'{"id": "86"}', b"bad", None, b"{}")
-    written = with_value(_with_sink(frame), column).orderBy("offset").collect()
-    first, unfit, bad, null, empty = written
-    assert [row.sink for row in written] == [
+    found = with_value(written(frame), column).orderBy("offset").collect()
+    first, unfit, bad, null, empty = found
+    assert [row.sink for row in found] == [
         "accepted", "rejected", "rejected", "accepted", "accepted",
     ]  # fmt: skip
     assert (first.value.id, str(first.value.price)) == (judged.id, "0.10")
@@ -79,7 +78,7 @@ def test_parsed_values_and_dead_letters(judged):
     assert headers["__penstock.message"] == (
         b"the value does not fit table orders: at /id is a string, not BIGINT"
     )
-    letters = _with_sink(frame).where("sink = 'rejected'").orderBy("offset").collect()
+    letters = written(frame).where("sink = 'rejected'").orderBy("offset").collect()
     assert [row.value for row in letters] == [b'{"id": "86"}', b"bad"]
 
 
@@ -101,7 +100,7 @@ def test_values_by_the_schema_of_a_policy(rows, tmp_path):
         "topics.*.schema.file=order.avsc\n"
     )
     column = ValueColumn.of("t", T.StructType().add("value", T.StructType().add("id", "timestamp")))
-    frame = _judged(rows(b"\x02", b"\xff", b"\x03"), load_plan(file), "t", column)
+    frame = outgoing_records(rows(b"\x02", b"\xff", b"\x03"), load_plan(file), "t", column)
     first, bad, later = frame.orderBy("offset").selectExpr(f"unix_millis({PARSED}.id)").collect()
     assert (first[0], bad[0], later[0]) == (1, None, -2)
 
@@ -109,12 +108,14 @@ def test_values_by_the_schema_of_a_policy(rows, tmp_path):
 @pytest.mark.unit
 def test_a_schema_that_cannot_be_looked_up_now(monkeypatch):
     class NotNow:
+        parsed = None
+
         def added_to(self, *_):
             raise RetriableException("not now")
 
     monkeypatch.setattr(parsing, "evaluator_of", lambda _: SimpleNamespace(value_reader=None))
     plan = SimpleNamespace(retry_for_s=0)
-    parse = parsing.with_parsed_values(lambda batches: batches, NotNow(), plan, None)
+    parse = parsing.parsing(NotNow(), plan, None)
     with pytest.raises(PostponedError, match=r"^a policy cannot decide now: table: not now$"):
         list(parse(iter([None])))
 
@@ -142,7 +143,7 @@ def test_kept_records_of_the_same_type_are_not_parsed_again(again):
 
 
 @pytest.mark.parametrize("parsed", [True, False], ids=["another type", "bytes"])
-def test_kept_records_are_parsed_for_a_changed_type(again, judged, parsed):
+def test_kept_records_are_parsed_for_a_changed_type(again, parsed):
     """The table was altered after they were judged: with the former type it takes none of them."""
     _, found = again(
         "id STRUCT<x: INT>, tags ARRAY<STRING>, zip STRING", b'{"tags": ["a"], "zip": "x"}',
@@ -156,7 +157,10 @@ def test_kept_records_are_parsed_for_a_changed_type(again, judged, parsed):
     assert unfit.verdict.message == (
         "the value does not fit table orders: at /id is a number, not STRUCT"
     )
-    assert unfit.value == FULL.replace(b"86", b"%d" % judged.id)
+    assert (unfit.sink, unfit.value) == ("rejected", FULL)
+    headers = {header.key: bytes(header.value or b"") for header in unfit.headers}
+    assert headers["__penstock.message"].decode() == unfit.verdict.message
+    assert [row.sink for row in (first, bad, null)] == ["accepted", "rejected", "accepted"]
 
 
 def test_kept_letters_stay_letters(again):

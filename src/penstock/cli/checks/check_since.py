@@ -63,19 +63,19 @@ _IN_PAST: Final = {
 }
 
 
-class _Wanted(NamedTuple):
+class _JudgedTopic(NamedTuple):
     """A topic that is judged, and its policies."""
 
     topic: Topic
     plan: TopicPlan
 
 
-class _Found(NamedTuple):
+class _Findings(NamedTuple):
     """What came of it.
 
     Attributes:
         offsets: How many offsets there are since then: the most that there can be of records.
-        lost: How many of them retention removed while they were to be read.
+        lost_offsets: How many of them retention removed while they were to be read.
         is_excerpt: Whether only a part of them was to be read.
         is_all: Whether all that was to be read was judged.
         reading_client: The topics of which a policy reads the client.
@@ -84,7 +84,7 @@ class _Found(NamedTuple):
 
     audit: BatchAudit
     offsets: int
-    lost: int
+    lost_offsets: int
     is_excerpt: bool
     is_all: bool
     reading_client: tuple[str, ...]
@@ -139,7 +139,7 @@ def judge_since(
     return _exit_code(options, findings)
 
 
-def _exit_code(options: argparse.Namespace, findings: _Found) -> int:
+def _exit_code(options: argparse.Namespace, findings: _Findings) -> int:
     whole = findings.audit.total()
     if whole.outcomes.total() and not whole.judged:
         raise CommandError("none of the records could be judged")
@@ -155,7 +155,7 @@ def _topics(
     properties: Mapping[str, str],
     plan: Plan,
     topic_option: str | None,
-) -> dict[str, _Wanted]:
+) -> dict[str, _JudgedTopic]:
     """Return the topics that are judged: those that are named, or all that are observed.
 
     The mode of a topic is that of the gateway: the topic's own key wins over the file.
@@ -179,7 +179,7 @@ def _topics(
         if topic_plan is None:
             unjudged_topics.append(topic.name)
         elif topic_option is not None or topic_plan.observed is not None:
-            selected_topics[topic.name] = _Wanted(topic, topic_plan)
+            selected_topics[topic.name] = _JudgedTopic(topic, topic_plan)
     if topic_option is not None and unjudged_topics:
         print(f"warning: no policy judges {_some(unjudged_topics)}", file=sys.stderr)
     if not selected_topics:
@@ -207,9 +207,9 @@ async def _judge(
     configuration: Configuration,
     properties: Mapping[str, str],
     cluster: Cluster,
-    selected_topics: Mapping[str, _Wanted],
+    selected_topics: Mapping[str, _JudgedTopic],
     start_time: datetime,
-) -> _Found:
+) -> _Findings:
     topics = [entry.topic for entry in selected_topics.values()]
     ranges = await asyncio.to_thread(cluster.ranges, topics, start_time.isoformat())
     part = excerpt(ranges, options.max_records or RECORDS_MAX)
@@ -242,7 +242,9 @@ async def _judge(
         await pool.close()
     offsets = sum(offset_range.offsets for offset_range in ranges)
     is_excerpt = not part.is_whole or reading.is_cut
-    return _Found(audit, offsets, sum(gap_sizes), is_excerpt, is_all, reading_client, events.paths)
+    return _Findings(
+        audit, offsets, sum(gap_sizes), is_excerpt, is_all, reading_client, events.paths
+    )
 
 
 def lines_of(topic: str, plan: TopicPlan, counts: AuditCounts) -> Iterator[str]:
@@ -291,7 +293,7 @@ def _unfound(paths: Sequence[PathCount]) -> Iterator[str]:
         yield f"and {len(paths) - _REASONS_MAX:,} more paths"
 
 
-def _notes(findings: _Found) -> Iterator[str]:
+def _notes(findings: _Findings) -> Iterator[str]:
     record_count = findings.audit.total().outcomes.total()
     if not findings.offsets:
         yield "there are no records since then"
@@ -310,5 +312,5 @@ def _notes(findings: _Found) -> Iterator[str]:
         yield (
             f"ended after {KILLS_MAX} batches at which a policy was too late, or ended its process"
         )
-    if findings.lost:
-        yield f"{findings.lost:,} offsets were removed before they were read (retention)"
+    if findings.lost_offsets:
+        yield f"{findings.lost_offsets:,} offsets were removed before they were read (retention)"

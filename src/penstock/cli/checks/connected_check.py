@@ -164,7 +164,8 @@ def _lines(plan: Plan, policies: PolicyInstances, topic_plan: TopicPlan) -> Iter
         yield f"cannot be judged: {topic_plan.unusable}"
         return
     validations = {
-        validation.judging.name: validation for validation in policies.validations_of(topic_plan)
+        validation.record_policy.name: validation
+        for validation in policies.validations_of(topic_plan)
     }
     own = (topic_plan.validation_policy,) if topic_plan.validation_policy else ()
     for name in (*own, *topic_plan.named):

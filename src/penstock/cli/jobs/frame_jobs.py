@@ -80,15 +80,16 @@ class FrameJobs:
 
     def __init__(self, reader: FrameReader) -> None:
         """Take the session."""
-        self._running = reader
+        self._reader = reader
 
     def split(
         self, source: RowSource, plan: RecordPlan, locations: Mapping[str, RecordLocation]
     ) -> Mapping[str, int]:
         """Write accepted records and dead letters."""
-        from penstock.spark.jobs.split import REJECTED, split_into  # noqa: PLC0415
+        from penstock.jobs.tasks.writing_task import REJECTED  # noqa: PLC0415
+        from penstock.spark.jobs.split import split_into  # noqa: PLC0415
 
-        sinks = self._running.sinks(locations, letters=(REJECTED,))
+        sinks = self._reader.sinks(locations, letters=(REJECTED,))
         sinks.check_new(source.ranges)
         with self._reading("splitting", source, sinks) as (frame, proof):
             return split_into(frame, plan, sinks, topic=only(source.topics), proof=proof)
@@ -97,9 +98,10 @@ class FrameJobs:
         self, source: RowSource, plan: RecordPlan, target: RecordLocation
     ) -> Mapping[str, int]:
         """Write records as interceptors leave them."""
-        from penstock.spark.jobs.redact import REWRITTEN, redact  # noqa: PLC0415
+        from penstock.jobs.tasks.writing_task import ACCEPTED  # noqa: PLC0415
+        from penstock.spark.jobs.redact import redact  # noqa: PLC0415
 
-        sinks = self._running.sinks({REWRITTEN: target})
+        sinks = self._reader.sinks({ACCEPTED: target})
         sinks.check_new()
         with self._reading("rewriting", source, sinks) as (frame, proof):
             return redact(frame, plan, sinks, topic=only(source.topics), proof=proof)
@@ -116,18 +118,18 @@ class FrameJobs:
 
         source = letters.source
         if source.folder is None:
-            with self._running.reading("reading", source.topics, source.ranges) as (frame, _):
+            with self._reader.reading("reading", source.topics, source.ranges) as (frame, _):
                 return find_letters(frame, letters.topics)
-        places = letter_folders(self._running.spark, source.folder, letters.locations)
-        frame, _ = self._running.read_files(LetterFolder(places.source).files())
-        with self._running.counting(f"reading path:{source.folder}"):
+        places = letter_folders(self._reader.spark, source.folder, letters.locations)
+        frame, _ = self._reader.read_files(LetterFolder(places.source).files())
+        with self._reader.counting(f"reading path:{source.folder}"):
             return find_letters(frame, letters.topics)
 
     def redrive(
         self, letters: Letters, found_letters: FoundLetters, plan: RecordPlan
     ) -> Mapping[str, int]:
         """Judge dead letters again, and write them."""
-        sinks = self._running.sinks(
+        sinks = self._reader.sinks(
             letters.locations, appended=letters.appended, letters=(AGAIN, PARKED)
         )
         if letters.source.folder is not None:
@@ -151,17 +153,17 @@ class FrameJobs:
         from penstock.jobs.rows.letter_folder import LetterFolder  # noqa: PLC0415
         from penstock.spark.sink.letter_folders import letter_folders  # noqa: PLC0415
 
-        places = letter_folders(self._running.spark, name, letters.locations)
+        places = letter_folders(self._reader.spark, name, letters.locations)
         folder = LetterFolder(places.source)
         folders = places.targets(folder)
         with contextlib.nullcontext() if letters.dry_run else folders:
             warn_of_base64(files := folder.files())
-            frame, proof = self._running.read_files(files, sinks.order)
+            frame, proof = self._reader.read_files(files, sinks.order)
 
             def write(judged_frame: DataFrame, dropped: Callable[[], int]) -> None:
                 sinks.replace(judged_frame, folders, proof._replace(left_out=dropped))
 
-            with self._running.counting(f"judging path:{name}"):
+            with self._reader.counting(f"judging path:{name}"):
                 counts = _judged(letters, plan, frame, write)
             if letters.dry_run:
                 proof.check(sum((*counts.values(), *found_letters.others.values())))
@@ -171,7 +173,7 @@ class FrameJobs:
         self, verb: str, source: RowSource, sinks: Sinks
     ) -> AbstractContextManager[FrameSource]:
         """Return the records, in the order that the targets need."""
-        return self._running.reading(verb, source.topics, source.ranges, order=sinks.order)
+        return self._reader.reading(verb, source.topics, source.ranges, order=sinks.order)
 
 
 def _judged(

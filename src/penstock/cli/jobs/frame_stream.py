@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.cli.failures import ExitCode
@@ -25,9 +24,8 @@ if TYPE_CHECKING:
 
     from penstock.cli.jobs.query_watch import QueryWatch
     from penstock.cli.jobs.spark_job import SparkJob
-    from penstock.kafka.cluster.offset_requests import Answers, OffsetRefusal
-    from penstock.kafka.cluster.offsets import Cluster, Topic
-    from penstock.kafka.cluster.ranges import Partition
+    from penstock.kafka.cluster.offset_requests import Answers
+    from penstock.kafka.cluster.offsets import Topic
     from penstock.spark.sink.stream_checkpoints import PlannedBatch
     from penstock.spark.streams.figures import StreamFigures
 
@@ -56,7 +54,7 @@ def run_frame_stream(options: argparse.Namespace, spark_job: SparkJob) -> int:
     return ExitCode.DONE
 
 
-class _Prepared(NamedTuple):
+class _PreparedStream(NamedTuple):
     """A stream that can be started.
 
     Attributes:
@@ -78,10 +76,10 @@ def _prepared(
     stopping: threading.Event,
     figures: StreamFigures,
     publish: Callable[[], None],
-) -> _Prepared:
+) -> _PreparedStream:
     from penstock.cli.jobs.query_watch import QueryWatch  # noqa: PLC0415
-    from penstock.kafka.cluster.ranges import Partition  # noqa: PLC0415
-    from penstock.spark.jobs.split import ACCEPTED, REJECTED, split_stream  # noqa: PLC0415
+    from penstock.jobs.tasks.writing_task import ACCEPTED, REJECTED  # noqa: PLC0415
+    from penstock.spark.jobs.split import split_stream  # noqa: PLC0415
     from penstock.spark.sink.stream_checkpoints import is_interrupted  # noqa: PLC0415
     from penstock.spark.source.range_frames import read_stream  # noqa: PLC0415
     from penstock.spark.source.stream import BOUNDS_BATCHES  # noqa: PLC0415
@@ -104,13 +102,11 @@ def _prepared(
 
     def ends() -> tuple[Sequence[Topic], Answers]:
         current_topics = spark_job.cluster.existing_topics(",".join(topic.name for topic in topics))
-        numbers = [
-            Partition(topic.name, number) for topic in current_topics for number in topic.partitions
-        ]
-        return current_topics, _log_ends(spark_job.cluster, numbers)
+        partitions = [partition for topic in current_topics for partition in topic.all_partitions]
+        return current_topics, spark_job.cluster.log_ends(partitions)
 
     positions = planned.ends if planned else {place.of: place.start for place in starts}
-    log_ends = partial(_log_ends, spark_job.cluster)
+    log_ends = spark_job.cluster.log_ends
     watch = QueryWatch(figures, publish, log_ends, only(topics) or "", positions)
 
     def done(number: int, counts: Mapping[str, int], seconds: float) -> None:
@@ -132,17 +128,7 @@ def _prepared(
     def stops_early() -> bool:
         return not BOUNDS_BATCHES and is_interrupted(spark_job.spark, options.checkpoint)
 
-    return _Prepared(start, ends, stops_early, watch)
-
-
-def _log_ends(cluster: Cluster, partitions: Sequence[Partition]) -> Answers:
-    """Return where the logs of partitions end, without a retry."""
-    from penstock.kafka.cluster.offset_requests import CHUNK  # noqa: PLC0415
-
-    log_ends: dict[Partition, int | OffsetRefusal] = {}
-    for start in range(0, len(partitions), CHUNK):
-        log_ends |= cluster.log_ends(partitions[start : start + CHUNK])
-    return log_ends
+    return _PreparedStream(start, ends, stops_early, watch)
 
 
 def _planned(
@@ -155,6 +141,7 @@ def _planned(
         ClusterError: The principal may not describe one.
     """
     from penstock.spark.sink.stream_checkpoints import planned_batch  # noqa: PLC0415
+    from penstock.spark.streams.stream import note_of_deleted  # noqa: PLC0415
 
     planned = planned_batch(spark_job.spark, options.checkpoint)
     left_out = (
@@ -167,11 +154,11 @@ def _planned(
                 f"--topic {options.topic} leaves out topic {name}, which --checkpoint "
                 f"{options.checkpoint} has: name it, too, or use a new --checkpoint and new folders"
             )
-        print(f"topic {name} was deleted; the stream continues without it", file=sys.stderr)
+        print(note_of_deleted(name), file=sys.stderr)
     return planned
 
 
-def _run_to_end(prepared: _Prepared, ending: EndRequest, stopping: threading.Event) -> None:
+def _run_to_end(prepared: _PreparedStream, ending: EndRequest, stopping: threading.Event) -> None:
     """Run the stream to the current end of the topics.
 
     Before PySpark 4.2, a query that stops there has a single micro-batch: the interrupted one, if
@@ -184,7 +171,7 @@ def _run_to_end(prepared: _Prepared, ending: EndRequest, stopping: threading.Eve
 
 
 def _run_at_intervals(
-    prepared: _Prepared,
+    prepared: _PreparedStream,
     every_s: float,
     ending: EndRequest,
     stopping: threading.Event,
@@ -211,7 +198,7 @@ def _run_at_intervals(
 
 
 def _run_query(
-    prepared: _Prepared, available_now: bool, ending: EndRequest, stopping: threading.Event
+    prepared: _PreparedStream, available_now: bool, ending: EndRequest, stopping: threading.Event
 ) -> None:
     """Run a query until its end.
 

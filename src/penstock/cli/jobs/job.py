@@ -42,7 +42,7 @@ class CommandJob(ABC):
         self.decompressed_batch_max_bytes = configuration.decompressed_batch_max_bytes
         for warning in configuration.warnings:
             warn(warning)
-        self.began = time.monotonic()
+        self.begin_s = time.monotonic()
         self.progress = Progress()
         self._plans: dict[str, RecordPlan] = {}
 
@@ -208,6 +208,7 @@ def warn_of_base64(files: ListedFiles) -> None:
 
     if are_listed_base64(files):
         warn(
-            f"{files.key}{files.given}: keys, values and headers are decoded from base64, because "
-            "the first 1,000 all look like it; write texts that are not base64 to Parquet files"
+            f"{files.key}{files.argument}: keys, values and headers are decoded from base64, "
+            "because the first 1,000 all look like it; write texts that are not base64 to Parquet "
+            "files"
         )

@@ -12,7 +12,7 @@ from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
 from penstock.jobs.batches.letter_outcomes import AGAIN, DROPPED, PARKED, RETURNED
-from penstock.jobs.report.counts import OUTCOMES
+from penstock.jobs.report.counts import by_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -42,7 +42,7 @@ class LocalRows:
         Args:
             files: Returns the files of `--input`.
         """
-        self._running = command_job
+        self._job = command_job
         self._files = files
 
     def split(
@@ -50,7 +50,7 @@ class LocalRows:
     ) -> Mapping[str, int]:
         """Write accepted records and dead letters."""
         from penstock.jobs.evaluation import evaluator_of  # noqa: PLC0415
-        from penstock.jobs.rows.row_jobs import split_rows  # noqa: PLC0415
+        from penstock.jobs.rows.row_jobs import counted, split_rows  # noqa: PLC0415
         from penstock.jobs.tasks.writing_task import REJECTED  # noqa: PLC0415
 
         sinks, counts = self._sinks(locations, letters=(REJECTED,)), Counter[str]()
@@ -59,15 +59,15 @@ class LocalRows:
             return counts[Outcome.DROPPED.value]
 
         with sinks, self._reading("splitting", source, plan, left_out) as (rows, proof):
-            sinks.write(split_rows(rows, evaluator_of(plan), counts), proof)
-        return {outcome: counts[outcome] for outcome in OUTCOMES}
+            sinks.write(counted(split_rows(rows, evaluator_of(plan)), counts), proof)
+        return by_outcome(counts)
 
     def redact(
         self, source: RowSource, plan: RecordPlan, target: RecordLocation
     ) -> Mapping[str, int]:
         """Write records as interceptors leave them."""
         from penstock.jobs.evaluation import evaluator_of  # noqa: PLC0415
-        from penstock.jobs.rows.row_jobs import redact_rows  # noqa: PLC0415
+        from penstock.jobs.rows.row_jobs import counted, redact_rows  # noqa: PLC0415
         from penstock.jobs.tasks.writing_task import ACCEPTED  # noqa: PLC0415
 
         sinks, counts = self._sinks({ACCEPTED: target}), Counter[str]()
@@ -76,8 +76,8 @@ class LocalRows:
             return counts.total() - counts[Outcome.ACCEPTED.value]
 
         with sinks, self._reading("rewriting", source, plan, left_out) as (rows, proof):
-            sinks.write(redact_rows(rows, evaluator_of(plan), counts), proof)
-        return {outcome: counts[outcome] for outcome in OUTCOMES}
+            sinks.write(counted(redact_rows(rows, evaluator_of(plan)), counts), proof)
+        return by_outcome(counts)
 
     def find_letters(self, letters: Letters, plan: RecordPlan) -> FoundLetters:
         """Return whose letters are there."""
@@ -99,7 +99,7 @@ class LocalRows:
         """Judge dead letters again, and write them."""
         from penstock.jobs.evaluation import evaluator_of  # noqa: PLC0415
         from penstock.jobs.rows.letter_folder import LetterFolder  # noqa: PLC0415
-        from penstock.jobs.rows.row_jobs import redrive_rows  # noqa: PLC0415
+        from penstock.jobs.rows.row_jobs import counted, redrive_rows  # noqa: PLC0415
 
         source, folder = letters.source, None
         if source.folder is not None:
@@ -124,16 +124,16 @@ class LocalRows:
                 rows = redrive_rows(
                     records,
                     evaluator_of(plan),
-                    counts,
                     target=letters.target,
                     topics=letters.topics,
                     others_to=None if folder is None else AGAIN,
                     attempts=letters.attempts,
                 )
+                outgoing_rows = counted(rows, counts)
                 if letters.dry_run:
-                    deque(rows, maxlen=0)
+                    deque(outgoing_rows, maxlen=0)
                 else:
-                    sinks.write(rows, proof)
+                    sinks.write(outgoing_rows, proof)
         return {sink: counts[sink] for sink in (RETURNED, AGAIN, PARKED, DROPPED)}
 
     def _sinks(
@@ -156,7 +156,7 @@ class LocalRows:
             if location.is_table:
                 raise ConfigurationError(f"{location} needs Spark: leave out --local")
         targets = {
-            sink: self._running.there.target(location.name)
+            sink: self._job.there.target(location.name)
             for sink, location in locations.items()
             if location.is_topic
         }
@@ -164,7 +164,7 @@ class LocalRows:
             sink: location.name for sink, location in locations.items() if location.is_folder
         }
         return RowSinks(
-            self._running.there.access.connect,
+            self._job.there.access.connect,
             targets,
             folders,
             job=job,
@@ -187,7 +187,7 @@ class LocalRows:
         Records of files are in the order of topic, partition and offset, and have a proof of how
         many there are.
         """
-        counter = self._running.runner.counter()
+        counter = self._job.runner.counter()
 
         def counted(rows: Iterator[RecordRow]) -> Iterator[RecordRow]:
             for row in rows:
@@ -202,12 +202,12 @@ class LocalRows:
             rows = self._of_topics(source, plan)
         else:
             files = files or self._files()
-            what = files.given
+            what = files.argument
             rows, records = self._of_files(files)
             proof = CountProof(f"{files.key}{what}", records, left_out)
         total = sum(offset_range.offsets for offset_range in source.ranges) or None
         with (
-            self._running.progress.phase(f"{verb} {what}", lambda: counter.value, total),
+            self._job.progress.phase(f"{verb} {what}", lambda: counter.value, total),
             policies_run(),
             _few_collections(),
         ):
@@ -217,7 +217,7 @@ class LocalRows:
         from penstock.jobs.rows.topic_rows import read_topics  # noqa: PLC0415
 
         return read_topics(
-            self._running.there.access.connect(),
+            self._job.there.access.connect(),
             source.ranges,
             {topic.name: topic.topic_id for topic in source.topics},
             max_decompressed_bytes=plan.max_decompressed_bytes,
@@ -232,7 +232,7 @@ class LocalRows:
         )
         from penstock.jobs.rows.ordered_rows import in_order  # noqa: PLC0415
 
-        with self._running.progress.phase(f"checking {files.given}"):
+        with self._job.progress.phase(f"checking {files.argument}"):
             records = check_listed(files)
             is_ordered = are_in_order(files)
         rows = read_listed(files)

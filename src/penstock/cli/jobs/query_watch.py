@@ -6,16 +6,14 @@ import contextlib
 import json
 import sys
 import time
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.cli.jobs.job import warn
-from penstock.cli.jobs.stream_lines import PUBLISHED_EVERY_S
+from penstock.cli.jobs.stream_lines import PUBLISHED_EVERY_S, StreamOutput
 from penstock.cli.process.background import in_background, is_done
 from penstock.errors import UnavailableError
-from penstock.jobs.batches.counts import TaskCounts
 from penstock.jobs.tasks.writing_task import WritingResult
+from penstock.kafka.cluster.ranges import Partition
 from penstock.progress import LINE_EVERY_S
 
 if TYPE_CHECKING:
@@ -25,12 +23,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.kafka.cluster.offset_requests import Answers
-    from penstock.kafka.cluster.ranges import Partition
     from penstock.spark.streams.figures import StreamFigures
 
 _NEVER: Final = float("-inf")
 _NO_TOPIC: Final = 3
 """Kafka's error code of a topic that was deleted."""
+_ANY: Final = -1
+"""The number of a partition that is not known."""
 
 
 class QueryWatch:
@@ -61,19 +60,18 @@ class QueryWatch:
             start: Starts a function, usually in a thread.
         """
         self._figures = figures
-        self._publish = publish
+        self._output = StreamOutput(publish, clock)
         self._ends = ends
         self._topic = topic
         self._positions = positions
         self._clock = clock
         self._start = start
-        self._found: dict[Partition, int] = {}
-        self._looking: Future[Answers] | None = None
+        self._log_ends: dict[Partition, int] = {}
+        self._pending_answers: Future[Answers] | None = None
         self._batch: int | None = None
-        self._reached = -1
+        self._last_progress = -1
         self._next_look = _NEVER
         self._next_line = _NEVER
-        self._warned = ""
 
     def done(self, number: int, counts: Mapping[str, int], seconds: float) -> None:
         """Take note of a micro-batch, in any thread.
@@ -82,8 +80,8 @@ class QueryWatch:
             counts: Its records by outcome.
             seconds: How long it took.
         """
-        outcomes = Counter(counts)
-        result = WritingResult(TaskCounts(outcomes), 0, {self._topic: outcomes})
+        result = WritingResult()
+        result.counts.add_outcomes(Partition(self._topic, _ANY), counts)
         self._figures.add(result, seconds, time.time())
         self._batch = number
 
@@ -95,22 +93,22 @@ class QueryWatch:
             self._request(query)
         is_answered = self._take_answers()
         if is_due or is_answered:
-            self._try_to_publish()
+            self._output.publish()
         if is_answered and self._clock() >= self._next_line:
             self._print()
 
     def looked(self, answers: Answers) -> None:
         """Publish where logs end, between two queries."""
         self._use(answers)
-        self._try_to_publish()
+        self._output.publish()
 
     def finish(self, query: StreamingQuery, is_ending: Callable[[], bool]) -> None:
         """Look once more at a query that has ended by itself, unless the process has to end."""
         self._take_answers()
         self._request(query)
         deadline = self._clock() + PUBLISHED_EVERY_S
-        if self._looking is not None:
-            is_done(self._looking, lambda: is_ending() or self._clock() >= deadline)
+        if self._pending_answers is not None:
+            is_done(self._pending_answers, lambda: is_ending() or self._clock() >= deadline)
 
     def end(self, query: StreamingQuery) -> None:
         """Publish the figures of a query that has ended, perhaps by an error."""
@@ -119,26 +117,26 @@ class QueryWatch:
             self._take_answers()
         figures = self._figures
         figures.look(self._behind(), figures.unavailable, figures.looked_at)
-        self._try_to_publish()
+        self._output.publish()
         self._print()
 
     def _request(self, query: StreamingQuery) -> None:
         """Take the positions of a query, and request where the logs end, unless it waits."""
         self._take_positions(query)
-        if self._looking is None and self._positions:
-            self._looking = self._start(partial(self._ends, tuple(self._positions)))
+        if self._pending_answers is None and self._positions:
+            self._pending_answers = self._start(partial(self._ends, tuple(self._positions)))
 
     def _take_positions(self, query: StreamingQuery) -> None:
         """Keep the last positions before a query has any."""
         reached, positions = _progress(query)
-        self._reached = max(reached, self._reached)
+        self._last_progress = max(reached, self._last_progress)
         self._positions = positions or self._positions
 
     def _take_answers(self) -> bool:
         """Use what the cluster answered; return whether the request is done."""
-        if self._looking is None or not self._looking.done():
+        if self._pending_answers is None or not self._pending_answers.done():
             return False
-        looking, self._looking = self._looking, None
+        looking, self._pending_answers = self._pending_answers, None
         with contextlib.suppress(UnavailableError):  # a query that cannot read ends by itself
             self._use(looking.result())
         return True
@@ -148,9 +146,9 @@ class QueryWatch:
         is_answered = False
         for partition, answer in answers.items():
             if isinstance(answer, int):
-                self._found[partition] = answer
+                self._log_ends[partition] = answer
             elif answer.code == _NO_TOPIC:
-                self._found.pop(partition, None)
+                self._log_ends.pop(partition, None)
             else:  # its last end stays
                 refused += 1
             # Codes below 0 are for partitions of which no broker has answered.
@@ -161,29 +159,17 @@ class QueryWatch:
     def _behind(self) -> Mapping[Partition, int]:
         return {
             partition: max(end - self._positions[partition], 0)
-            for partition, end in self._found.items()
+            for partition, end in self._log_ends.items()
             if partition in self._positions
         }
 
-    def _try_to_publish(self) -> None:
-        try:
-            self._publish()
-        except OSError as error:
-            self._warn(f"metrics cannot be written: {error.strerror}")
-
     def _print(self) -> None:
         """Print the lag after a micro-batch; Spark has its end a moment after `done`."""
-        if self._batch is None or self._reached < self._batch:
+        if self._batch is None or self._last_progress < self._batch:
             return
-        behind = sum(self._figures.behind.values())
-        print(f"batch {self._batch}: {behind:,} behind", file=sys.stderr, flush=True)
+        print(f"batch {self._batch}: {self._figures.lag:,} behind", file=sys.stderr, flush=True)
         self._batch = None
         self._next_line = self._clock() + LINE_EVERY_S
-
-    def _warn(self, text: str) -> None:
-        if text != self._warned:
-            self._warned = text
-            warn(text)
 
 
 def _progress(query: StreamingQuery) -> tuple[int, Mapping[Partition, int]]:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock.cli.jobs.job import CommandJob
-    from penstock.jobs.batches.counts import TaskCounts
     from penstock.jobs.locations import RecordLocation
     from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.report.counts import RecordCounts
     from penstock.jobs.writing_job import WritingJob
     from penstock.kafka.cluster.offsets import Topic
     from penstock.kafka.cluster.ranges import OffsetRange
@@ -73,7 +73,7 @@ def write_topics(
     plan: RecordPlan,
     targets: Mapping[str, RecordLocation],
     what: str,
-) -> TaskCounts:
+) -> RecordCounts:
     """Judge the records of topics and write them.
 
     Args:
@@ -134,7 +134,7 @@ def writing_job(options: argparse.Namespace, targets: Mapping[str, RecordLocatio
     )
 
 
-def _check_removed(counts: TaskCounts, *, strict: bool) -> None:
+def _check_removed(counts: RecordCounts, *, strict: bool) -> None:
     if not counts.removed:
         return
     text = f"{counts.removed:,} offsets were removed before they were read (retention)"

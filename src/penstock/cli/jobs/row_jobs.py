@@ -39,7 +39,7 @@ class Letters(NamedTuple):
 
     Attributes:
         source: The dead letters. A folder is replaced by the letters that remain.
-        locations: The targets by the names of `penstock.jobs.batches.redrive`.
+        locations: The targets by the names of `penstock.jobs.batches.letter_outcomes`.
         target: The topic whose policies judge; None for the original topic of each letter.
         topics: Whose letters return.
         attempts: How often a letter is judged again before it is parked.
@@ -121,7 +121,7 @@ class LetterRanges:
             ConfigurationError: There is no such topic.
             ClusterError: The cluster does not answer.
         """
-        from penstock.jobs.redrive import FORMER_GROUP  # noqa: PLC0415
+        from penstock.jobs.redrive_job import FORMER_GROUP  # noqa: PLC0415
         from penstock.kafka.client.positions import digest_of  # noqa: PLC0415
         from penstock.kafka.cluster.ranges import OffsetRange  # noqa: PLC0415
 

@@ -157,7 +157,7 @@ class SparkJob(CommandJob):
 
             check_remote(self._remote, options.master)
         self._session: SparkSession | None = None
-        self._checked: dict[ListedFiles, int] = {}
+        self._record_counts: dict[ListedFiles, int] = {}
 
     @property
     def runner(self) -> Runner:
@@ -200,7 +200,7 @@ class SparkJob(CommandJob):
         files = ListedFiles.of(source, paths)
         if files.are_json and not any(map(is_compressed, paths)):
             with self.progress.phase(f"checking {source}"):
-                self._checked[files] = check_listed(files)
+                self._record_counts[files] = check_listed(files)
 
     @property
     def spark(self) -> SparkSession:
@@ -338,10 +338,10 @@ class SparkJob(CommandJob):
         from penstock.spark.frames.files import check_files, read_files  # noqa: PLC0415
         from penstock.spark.frames.record_order import in_order, without_place  # noqa: PLC0415
 
-        if files not in self._checked:
-            with self.progress.phase(f"checking {files.given}"):
-                self._checked[files] = check_files(self.spark, files)
-        proof = CountProof(f"{files.key}{files.given}", self._checked[files])
+        if files not in self._record_counts:
+            with self.progress.phase(f"checking {files.argument}"):
+                self._record_counts[files] = check_files(self.spark, files)
+        proof = CountProof(f"{files.key}{files.argument}", self._record_counts[files])
         frame = read_files(self.spark, files)
         frame = without_place(frame) if order is None else in_order(frame, order)
         return frame, proof

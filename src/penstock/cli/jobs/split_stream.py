@@ -18,7 +18,7 @@ from penstock.cli.output.policy_output import policies_run
 from penstock.cli.process.ending import EndRequest
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.values import address
-from penstock.engine.verdict import OF_RECORDS
+from penstock.jobs.report.counts import by_outcome
 from penstock.jobs.topics.topic_settings import kept_settings
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def _work(
     requested: WritingJob,
     job: str,
 ) -> tuple[StreamWork, StreamSettings]:
-    from penstock.jobs.positions import Known  # noqa: PLC0415
+    from penstock.jobs.positions import KnownPositions  # noqa: PLC0415
     from penstock.jobs.tasks.planning import Limit, Sizes  # noqa: PLC0415
     from penstock.jobs.writing_job import writing_task  # noqa: PLC0415
     from penstock.kafka.cluster.errors import ClusterError  # noqa: PLC0415
@@ -226,7 +226,7 @@ def _work(
     from penstock.spark.streams.work import StreamWork  # noqa: PLC0415
 
     plan = spark_job.plan(topics)
-    task = writing_task(spark_job.there, requested, topics, (), plan, job, Known({}, {}))
+    task = writing_task(spark_job.there, requested, topics, (), plan, job, KnownPositions({}, {}))
 
     def plan_of(topics_by_name: Mapping[str, Topic]) -> RecordPlan:
         return _plan_of(options, spark_job, plan, topics_by_name)
@@ -292,8 +292,7 @@ def publishing(options: argparse.Namespace, figures: StreamFigures) -> Iterator[
 
 
 def _print_totals(options: argparse.Namespace, figures: StreamFigures) -> None:
-    outcomes = {outcome.value: figures.outcomes[outcome.value] for outcome in OF_RECORDS}
-    print(f"{options.topic}: {show_counts(outcomes)}")
+    print(f"{options.topic}: {show_counts(by_outcome(figures.outcomes))}")
     reasons, others = figures.reasons.most_common(_REASONS_MAX)
     for reason, count in reasons:
         print(f"  {count:>9,}  {reason.policy}  {reason.code}  {one_line(reason.message or '')}")

@@ -8,8 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.jobs.spark_job import show_counts
-from penstock.engine.verdict import OF_RECORDS
-from penstock.jobs.batches.counts import TaskCounts
+from penstock.jobs.report.counts import RecordCounts, by_outcome
 from penstock.progress import LINE_EVERY_S
 
 if TYPE_CHECKING:
@@ -27,6 +26,45 @@ SAME_EVERY_S: Final = 60.0
 PUBLISHED_EVERY_S: Final = 5.0
 _REASONS_MAX: Final = 3
 _TEXT_MAX: Final = 200
+
+
+class StreamOutput:
+    """Publishes the figures of a stream, and prints its warnings."""
+
+    def __init__(
+        self, publish: Callable[[], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Start.
+
+        Args:
+            publish: Publishes the figures.
+            clock: Returns seconds that never go back.
+        """
+        self._publish = publish
+        self._clock = clock
+        self._next_published = float("-inf")
+        self._last_warning = ""
+        self._last_warning_s = float("-inf")
+
+    def publish_if_due(self) -> None:
+        """Publish the figures, unless that was a moment ago."""
+        if self._clock() >= self._next_published:
+            self.publish()
+
+    def publish(self) -> None:
+        """Publish the figures; a file that cannot be written is a warning."""
+        self._next_published = self._clock() + PUBLISHED_EVERY_S
+        try:
+            self._publish()
+        except OSError as error:
+            self.warn(f"metrics cannot be written: {error.strerror}")
+
+    def warn(self, text: str) -> None:
+        """Report a problem; the same text now and then."""
+        now = self._clock()
+        if text != self._last_warning or now - self._last_warning_s >= SAME_EVERY_S:
+            self._last_warning, self._last_warning_s = text, now
+            _write(f"warning: {text}")
 
 
 class StreamLines:
@@ -52,22 +90,19 @@ class StreamLines:
             clock: Returns seconds that never go back.
         """
         self._figures = figures
-        self._publish = publish
+        self._output = StreamOutput(publish, clock)
         self._is_terminal = is_terminal
         self._clock = clock
-        self._waiting = TaskCounts()
+        self._counts = RecordCounts()
         self._numbers: list[int] = []
         self._next_line = float("-inf")
-        self._next_published = float("-inf")
-        self._warned = ""
-        self._warned_at = float("-inf")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._print_counts()
-        self._try_to_publish()
+        self._output.publish()
 
     @contextlib.contextmanager
     def shown(self, progress: Progress, what: str) -> Iterator[None]:
@@ -91,16 +126,13 @@ class StreamLines:
         """See `penstock.spark.streams.stream.Observer`."""
         self._figures.add(result, seconds, time.time())
         if result.counts.outcomes.total():
-            self._waiting = self._waiting.plus(result.counts)
+            self._counts.merge(result.counts)
             self._numbers.append(batch.number)
         self._print_and_publish_if_due()
 
     def warn(self, text: str) -> None:
         """See `penstock.spark.streams.stream.Observer`."""
-        now = self._clock()
-        if text != self._warned or now - self._warned_at >= SAME_EVERY_S:
-            self._warned, self._warned_at = text, now
-            _write(f"warning: {text}")
+        self._output.warn(text)
 
     def note(self, text: str) -> None:
         """See `penstock.spark.streams.stream.Observer`."""
@@ -109,30 +141,21 @@ class StreamLines:
     def _print_and_publish_if_due(self) -> None:
         if self._clock() >= self._next_line:
             self._print_counts()
-        if self._clock() >= self._next_published:
-            self._try_to_publish()
+        self._output.publish_if_due()
 
     def _print_counts(self) -> None:
         if not self._numbers or self._is_terminal:
             return
         first, last = self._numbers[0], self._numbers[-1]
         name = f"batch {first}" if first == last else f"batches {first} to {last}"
-        counts = {outcome.value: self._waiting.outcomes[outcome.value] for outcome in OF_RECORDS}
-        behind = sum(self._figures.behind.values())
+        counts = by_outcome(self._counts.outcomes)
         reasons = "".join(
             f"; {count:,} {reason.outcome} by {reason.policy}: {one_line(reason.message or '')}"
-            for reason, count in self._waiting.reasons.most_common(_REASONS_MAX)[0]
+            for reason, count in self._counts.reasons.most_common(_REASONS_MAX)[0]
         )
-        _write(f"{name}: {show_counts(counts)}; {behind:,} behind{reasons}")
-        self._waiting, self._numbers = TaskCounts(), []
+        _write(f"{name}: {show_counts(counts)}; {self._figures.lag:,} behind{reasons}")
+        self._counts, self._numbers = RecordCounts(), []
         self._next_line = self._clock() + LINE_EVERY_S
-
-    def _try_to_publish(self) -> None:
-        self._next_published = self._clock() + PUBLISHED_EVERY_S
-        try:
-            self._publish()
-        except OSError as error:
-            self.warn(f"metrics cannot be written: {error.strerror}")
 
 
 def one_line(text: str) -> str:

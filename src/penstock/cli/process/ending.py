@@ -19,15 +19,15 @@ class EndRequest:
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self._before: dict[int, Any] = {}
+        self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.getsignal(number) for number in _SIGNALS}
+        self._handlers = {number: signal.getsignal(number) for number in _SIGNALS}
         self.listen()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
     def listen(self) -> None:

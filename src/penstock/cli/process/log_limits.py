@@ -42,7 +42,7 @@ class LogLimits:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._second = 0
-        self._written: dict[str, int] = {}
+        self._line_counts: dict[str, int] = {}
         self._left_out: dict[str, int] = {}
 
     def __call__(self, _logger: object, _method: str, fields: EventDict) -> EventDict:
@@ -55,8 +55,8 @@ class LogLimits:
         second = int(self._clock())
         if second != self._second:
             self._second = second
-            self._written.clear()
-        line_count = self._written[event] = self._written.get(event, 0) + 1
+            self._line_counts.clear()
+        line_count = self._line_counts[event] = self._line_counts.get(event, 0) + 1
         if line_count > LINES_A_SECOND:
             self._left_out[event] = self._left_out.get(event, 0) + 1
             raise structlog.DropEvent

@@ -41,11 +41,11 @@ class Notifications:
             variables.pop("WATCHDOG_USEC", ""), variables.pop("WATCHDOG_PID", "")
         )
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[bytes] = deque()
+        self._queue: deque[bytes] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._reloads = 0
         self._status = ""
-        self._stopping = False
+        self._is_stopping = False
         self._socket = _connect(address) if address else None
         if self._socket is not None and watchdog_s:
             self._answer_watchdog(watchdog_s / 2)
@@ -70,12 +70,12 @@ class Notifications:
             yield
         finally:
             self._reloads -= 1
-            if not self._reloads and not self._stopping:
+            if not self._reloads and not self._is_stopping:
                 self._send("READY=1", f"STATUS={self._status}")
 
     def stopping(self) -> None:
         """Say that no new connection is accepted, and what is in flight is answered."""
-        self._stopping = True
+        self._is_stopping = True
         self._send("STOPPING=1", "STATUS=answering requests in flight")
 
     def close(self) -> None:
@@ -92,14 +92,14 @@ class Notifications:
 
     def _send(self, *assignments: str) -> None:
         if self._socket is not None:
-            self._waiting.append("\n".join(assignments).encode())
+            self._queue.append("\n".join(assignments).encode())
             self._send_waiting()
 
     def _send_waiting(self) -> None:
         """Send what waits, in order; what the socket has no room for is sent a little later."""
-        while self._waiting and self._socket is not None:
+        while self._queue and self._socket is not None:
             try:
-                self._socket.send(self._waiting[0])
+                self._socket.send(self._queue[0])
             except BlockingIOError:
                 if (timer := self._timers.get("again")) is not None:
                     timer.cancel()
@@ -107,7 +107,7 @@ class Notifications:
                 return
             except OSError as error:
                 log.warning("systemd cannot be notified", reason=error.strerror or str(error))
-            self._waiting.popleft()
+            self._queue.popleft()
 
 
 def _connect(address: str) -> socket.socket | None:

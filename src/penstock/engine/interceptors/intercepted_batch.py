@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.chain import Chain
-    from penstock.engine.modes.diverting import Objected
+    from penstock.engine.modes.diverting import ModeObjections
     from penstock.engine.modes.quarantine import Place
     from penstock.kafka.records.batch import RecordBatch
 
@@ -80,14 +80,14 @@ def intercept_and_judge(
         passed = passed.pick(indexes) if passed is not None else None
         dropped.update(positions[index] for index, _ in interception.verdicts)
         positions = [positions[index] for index in indexes] if dropped_before else indexes
-    objections: Sequence[Objected] = ()
+    objections: Sequence[ModeObjections] = ()
     if positions and passed is not None:
         verdict, objections = judge_by_mode(chain, partition, topic_id, passed, positions)
         if verdict is not ACCEPTED:
             return verdict
     rest = Rest(
         positions,
-        (keys, values) if interception.changed else None,
+        (keys, values) if interception.has_changes else None,
         sorted(dropped),
         blame_again(chain, partition, topic_id, batch, again) if again else {},
     )
@@ -96,7 +96,7 @@ def intercept_and_judge(
         return diverted
     if not positions:
         return replaced(b"", sorted(dropped))
-    if not dropped and not interception.changed:
+    if not dropped and not interception.has_changes:
         return ACCEPTED
     return _rebuilt(batch, positions, keys, values, sorted(dropped), max_bytes)
 

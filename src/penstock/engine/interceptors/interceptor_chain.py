@@ -90,13 +90,13 @@ class InterceptedRecords(NamedTuple):
         keys: By position; None for those that were dropped or failed on.
         values: By position; None for those that were dropped or failed on.
         verdicts: Position and verdict of the records that were dropped or failed on.
-        changed: Whether any other record has another key or value than before.
+        has_changes: Whether any other record has another key or value than before.
     """
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     verdicts: list[tuple[int, PolicyVerdict]]
-    changed: bool
+    has_changes: bool
 
     def records(self, records: RecordColumns) -> Columns:
         """Return the records with what became of key and value."""
@@ -128,7 +128,7 @@ def intercept(
             That an interceptor cannot decide now (`RetriableException`) ends it either way.
     """
     if not records.count:
-        return InterceptedRecords((), (), [], changed=False)
+        return InterceptedRecords((), (), [], has_changes=False)
     stages = _stages(interceptors)
     if len(stages) == 1:
         return _run(stages[0], topic, partition, records, until_failure=until_failure)
@@ -142,7 +142,7 @@ def intercept(
         interception = _run(stage, topic, partition, rest, until_failure=until_failure)
         if interception.verdicts and interception.verdicts[-1][1].outcome is Outcome.POSTPONED:
             return interception
-        if interception.changed:
+        if interception.has_changes:
             rest, has_changes = interception.records(rest), True
         if interception.verdicts:
             verdicts += ((positions[index], verdict) for index, verdict in interception.verdicts)
@@ -182,7 +182,7 @@ def _run(
     unprepared = _prepare(stage[0], topic, partition, records, until_failure=until_failure)
     if unprepared:
         nothing = (None,) * len(unprepared)
-        return InterceptedRecords(nothing, nothing, unprepared, changed=False)
+        return InterceptedRecords(nothing, nothing, unprepared, has_changes=False)
     if stage[0].process_batch:
         return _by_batch(stage[0], topic, partition, records, until_failure=until_failure)
     return _by_record(stage, topic, partition, records, until_failure=until_failure)
@@ -243,7 +243,7 @@ def _by_record(
     values: list[bytes | None] = []
     verdicts: list[tuple[int, PolicyVerdict]] = []
     has_changes = False
-    several = _Several(interceptors)
+    several = _InterceptorGroup(interceptors)
     process: Any = several.process if len(interceptors) > 1 else interceptors[0].process
     add_key, add_value = keys.append, values.append
     skipped = {interceptor.name: interceptor.skipped for interceptor in interceptors}
@@ -274,7 +274,7 @@ def _by_record(
     return InterceptedRecords(keys, values, verdicts, has_changes)
 
 
-class _Several:
+class _InterceptorGroup:
     """Several interceptors as one; `current` is the interceptor that runs, or ran last."""
 
     def __init__(self, interceptors: Sequence[Interceptor]) -> None:
@@ -318,7 +318,7 @@ def _by_batch(
     except BaseException as error:
         if until_failure or records.count == 1 or isinstance(error, RetriableException):
             failed = failure(interceptor.name, interceptor.failed_code, error)
-            return InterceptedRecords((None,), (None,), [(0, failed)], changed=False)
+            return InterceptedRecords((None,), (None,), [(0, failed)], has_changes=False)
     else:
         return _applied(interceptor, records, results, until_failure=until_failure)
     (_, first), (middle, second) = halves(records)
@@ -331,7 +331,7 @@ def _by_batch(
         (*first_result.values, *second_result.values),
         first_result.verdicts
         + [(middle + index, verdict) for index, verdict in second_result.verdicts],
-        first_result.changed or second_result.changed,
+        first_result.has_changes or second_result.has_changes,
     )
 
 
@@ -345,7 +345,7 @@ def _applied(
     """Return the records with the results of `process_batch`."""
     if not results:
         keys, values = _unchanged(records.keys), _unchanged(records.values)
-        return InterceptedRecords(keys, values, [], changed=False)
+        return InterceptedRecords(keys, values, [], has_changes=False)
     new_keys, new_values = list(records.keys), list(records.values)
     verdicts: list[tuple[int, PolicyVerdict]] = []
     skipped = interceptor.skipped

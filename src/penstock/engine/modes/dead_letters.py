@@ -21,12 +21,12 @@ from penstock.engine.modes.letter_formats import (
     number_of,
 )
 from penstock.engine.verdict import Outcome
+from penstock.policy import Header
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.policy import Header
 
     Headers = Sequence[tuple[str, bytes | None]]
 
@@ -228,7 +228,7 @@ class ReasonHeaders:
     """Writes the headers of dead letters; the texts of one verdict are encoded once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], tuple[tuple[str, bytes | None], ...]] = {}
+        self._cache: dict[tuple[object, ...], tuple[tuple[str, bytes | None], ...]] = {}
 
     def headers(
         self, verdict: PolicyVerdict, origin: Origin | PartialOrigin, *, replays: int
@@ -262,6 +262,13 @@ class ReasonHeaders:
         origin = read_origin(headers, here) if is_dead_letter(headers) else here
         return self.headers(verdict, origin, replays=read_replays(headers))
 
+    def with_own(
+        self, verdict: PolicyVerdict, headers: Sequence[Header], here: _Origin
+    ) -> tuple[Header, ...]:
+        """Return its own headers, and those of `of_record`, which has the same arguments."""
+        reasons: Sequence[tuple[str, bytes | None]] = self.of_record(verdict, headers, here)
+        return (*own_headers(headers), *(Header(*reason) for reason in reasons))
+
     def of_place(
         self, verdict: PolicyVerdict, topic: str | None, partition: int | None, offset: int | None
     ) -> Headers:
@@ -275,12 +282,12 @@ class ReasonHeaders:
 
     def _of(self, verdict: PolicyVerdict) -> tuple[tuple[str, bytes | None], ...]:
         key = (verdict.outcome, verdict.policy, verdict.code, verdict.message)
-        headers = self._known.get(key)
+        headers = self._cache.get(key)
         if headers is None:
-            if len(self._known) >= _KNOWN_MAX:
-                self._known.clear()
+            if len(self._cache) >= _KNOWN_MAX:
+                self._cache.clear()
             text = (verdict.message or "").encode(errors="replace")
-            headers = self._known[key] = (
+            headers = self._cache[key] = (
                 (MESSAGE, text),
                 (OUTCOME, verdict.outcome.value.encode()),
                 (POLICY, None if verdict.outcome is Outcome.ACCEPTED else verdict.policy.encode()),

@@ -50,7 +50,7 @@ _OF_TRANSACTION: Final = (
 )
 
 
-class Objected(NamedTuple):
+class ModeObjections(NamedTuple):
     """The records that the policies of one mode object to.
 
     Attributes:
@@ -69,7 +69,7 @@ def judge_by_mode(
     topic_id: UUID,
     records: RecordColumns,
     positions: Sequence[int],
-) -> tuple[PolicyVerdict, Sequence[Objected]]:
+) -> tuple[PolicyVerdict, Sequence[ModeObjections]]:
     """Judge records by the policies of each mode.
 
     Args:
@@ -82,7 +82,7 @@ def judge_by_mode(
     Returns:
         The verdict about the batch, and if it is `ACCEPTED`, the mode of each diverted record.
     """
-    objections: list[Objected] = []
+    objections: list[ModeObjections] = []
     for number, (mode, policies) in enumerate(chain.tiers, 1):
         verdict = policies.judge(partition, topic_id, records, positions)
         if verdict is ACCEPTED:
@@ -90,7 +90,7 @@ def judge_by_mode(
         if verdict.outcome is not Outcome.REFUSED or mode not in _OUTCOMES:
             return verdict, ()
         errors = verdict.record_errors or _of_all(verdict, positions)
-        objections.append(Objected(mode, verdict, errors))
+        objections.append(ModeObjections(mode, verdict, errors))
         if number == len(chain.tiers):
             break
         refused_positions = {error.index for error in errors}
@@ -139,15 +139,15 @@ class Rest(NamedTuple):
 
     Attributes:
         positions: Their positions in the client's batch.
-        changed: Their keys and values as interceptors left them; None where nothing is changed.
-        dropped: The positions of the others, ascending.
-        blamed: Those of the others that have become dead letters, or have to, and why.
+        contents: Their keys and values as interceptors left them; None where nothing is changed.
+        other_positions: The positions of the others, ascending.
+        blame_by_position: Those of the others that have become dead letters, or have to, and why.
     """
 
     positions: Sequence[int]
-    changed: KeysAndValues | None = None
-    dropped: Sequence[int] = ()
-    blamed: Mapping[int, Blame] = MappingProxyType({})
+    contents: KeysAndValues | None = None
+    other_positions: Sequence[int] = ()
+    blame_by_position: Mapping[int, Blame] = MappingProxyType({})
 
 
 def blame_again(
@@ -184,7 +184,7 @@ def divert(
     chain: Chain,
     partition: int,
     batch: RecordBatch,
-    objections: Sequence[Objected],
+    objections: Sequence[ModeObjections],
     rest: Rest,
     *,
     max_bytes: int,
@@ -203,9 +203,9 @@ def divert(
         None where nothing has to be done for it.
     """
     is_marked = chain.plan.marks and has_marks(batch.records)
-    if not objections and not is_marked and not rest.blamed:
+    if not objections and not is_marked and not rest.blame_by_position:
         return None
-    blamed = dict(rest.blamed)
+    blamed = dict(rest.blame_by_position)
     marks: dict[int, Sequence[tuple[str, bytes | None]]] = {}
     for mode, refusal, errors in objections:
         if mode == QUARANTINE and batch.attributes & TRANSACTIONAL:
@@ -232,7 +232,7 @@ def divert(
         )
     if len(data) > max_bytes:
         return too_large(len(data), max_bytes)
-    dropped = sorted({*rest.dropped, *blamed})
+    dropped = sorted({*rest.other_positions, *blamed})
     return replaced(data, dropped, diverted, quarantined=sorted(blamed), letters=letters)
 
 
@@ -246,9 +246,9 @@ def _stored(
 ) -> bytes:
     """Write the records that are stored."""
     new_contents = None
-    if rest.changed is not None:
+    if rest.contents is not None:
         original_contents = batch.records.keys, batch.records.values
-        new_contents = put_in(original_contents, rest.positions, rest.changed)
+        new_contents = put_in(original_contents, rest.positions, rest.contents)
     appended = list(map(marks.get, kept_positions, repeat(()))) if marks else None
     return rebuild_with_headers(
         batch, kept_positions, appended, without=without, replaced=new_contents

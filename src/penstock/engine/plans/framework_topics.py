@@ -61,14 +61,14 @@ class FrameworkTopics:
             defaults: The topic level keys of the file.
         """
         self.may_lose_records = configuration.penstock_quarantine_internal_topics
-        self._named = frozenset(defaults.topics)
+        self._named_topics = frozenset(defaults.topics)
         switched_on = (row.name for row in configuration.topic_keys.values() if row.switches_on)
         self._of_policies = _OF_POLICIES.union(switched_on)
 
     @property
     def named(self) -> list[str]:
         """The topics that are named as frameworks name theirs, and that the file names itself."""
-        return sorted(filter(is_named_by_framework, self._named))
+        return sorted(filter(is_named_by_framework, self._named_topics))
 
     def of(self, topic: str, own: Iterable[str]) -> FrameworkTopic:
         """Return whether no record of a topic may be lost.
@@ -76,7 +76,7 @@ class FrameworkTopics:
         Args:
             own: The topic level keys that were set on the topic itself, and may be.
         """
-        is_meant = topic in self._named or not self._of_policies.isdisjoint(own)
+        is_meant = topic in self._named_topics or not self._of_policies.isdisjoint(own)
         if self.may_lose_records or is_meant:
             return FrameworkTopic.NO
         by_name = is_named_by_framework(topic)

@@ -112,7 +112,7 @@ class ClassPath:
         self._modules: dict[str, ModuleType] = {}
         self._lock = threading.RLock()
         self._depth = 0
-        self._owned: dict[str, bool] = {}
+        self._own_modules: dict[str, bool] = {}
         self._builtins = dict(vars(builtins))
         self._builtins["__import__"] = self._import
 
@@ -159,9 +159,9 @@ class ClassPath:
     def _owns(self, name: str) -> bool:
         """Return whether the folders, assumed unchanging, hold the module's top package."""
         top = name.partition(".")[0]
-        if top not in self._owned:
-            self._owned[top] = PathFinder.find_spec(top, self._folders) is not None
-        return self._owned[top]
+        if top not in self._own_modules:
+            self._own_modules[top] = PathFinder.find_spec(top, self._folders) is not None
+        return self._own_modules[top]
 
 
 class _Finder:

@@ -57,7 +57,7 @@ class LossPatterns:
         """
         self._defaults = defaults
         self._validators = configuration.record_validator_classes
-        self._declared = configuration.topic_keys
+        self._topic_keys = configuration.topic_keys
         self._interceptors = frozenset(interceptors)
         self._may_lose = _may_lose(frameworks)
         self._modes = {policy.name: policy.mode for policy in configuration.named_policies}
@@ -93,7 +93,7 @@ class LossPatterns:
         """Return the condition that a topic has a policy without its own mode."""
         if self._validators:
             return _ALWAYS
-        switched_on = [row for row in self._declared.values() if row.switches_on]
+        switched_on = [row for row in self._topic_keys.values() if row.switches_on]
         return _either(
             [
                 _both(

@@ -82,7 +82,7 @@ class OutcomeDigest:
         self._configuration = configuration
         self._files = dict(_files(configuration, plan, imports))
         self._words: set[str] = set()
-        self._before = self._digest_of_files()
+        self._first_digest = self._digest_of_files()
 
     def value(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> str:
         """Return the digest.
@@ -93,7 +93,7 @@ class OutcomeDigest:
         Raises:
             NotKnownError: Files were changed meanwhile.
         """
-        if self._digest_of_files() != self._before:
+        if self._digest_of_files() != self._first_digest:
             raise NotKnownError("files were changed while they were read")
         digest = hashlib.sha256()
         installed = {
@@ -101,7 +101,7 @@ class OutcomeDigest:
             for distribution in distributions()
         }
         for part in (
-            [self._before, platform.python_implementation(), platform.python_version()],
+            [self._first_digest, platform.python_implementation(), platform.python_version()],
             sorted(installed),
             _variables(self._words),
             _keys(self._configuration.properties),

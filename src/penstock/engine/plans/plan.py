@@ -97,7 +97,7 @@ class Plan:
         Raises:
             ConfigurationError: The lines about topics do not fit together.
         """
-        self._declared = configuration.topic_keys
+        self._topic_keys = configuration.topic_keys
         self._properties = configuration.properties
         self._interceptors = configuration.produce_request_interceptors
         self._validators = configuration.record_validator_classes
@@ -116,8 +116,8 @@ class Plan:
                 raise ConfigurationError(
                     f"{configuration.path}: topics.{default.glob}.{POLICIES}: {unknown}"
                 )
-        self._named = frozenset(map(dotted, self._defaults.values(RECORDS_POLICY)))
-        self._allowed = configuration.records_policy_class_names_allowed
+        self._named_classes = frozenset(map(dotted, self._defaults.values(RECORDS_POLICY)))
+        self._allowed_classes = configuration.records_policy_class_names_allowed
         self._keys_allowed = configuration.topic_settings_keys_allowed
         self._mode = value_of(MODE, configuration.properties)
         self._policy_modes: Mapping[str, str] = {
@@ -134,7 +134,7 @@ class Plan:
             filter(self._is_interceptor, self._named_policies),
         )
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
-        self._cached = cached_method(_CACHE_LIMIT, self._from_settings)
+        self._plan_cache = cached_method(_CACHE_LIMIT, self._from_settings)
         for topic in sorted(self._defaults.topics):
             settings = self.settings(topic)
             if self._dead_letters.are_for(settings) and not self._dead_letters.holds(topic):
@@ -153,7 +153,7 @@ class Plan:
                 order of the chain.
         """
         self._patterns = tuple(patterns)
-        self._cached.cache_clear()
+        self._plan_cache.cache_clear()
         self._may_be_intercepted.cache_clear()
 
     @cached_property
@@ -259,7 +259,7 @@ class Plan:
             own: The topic level keys that were set on the topic itself. Those that may not be set
                 there are ignored.
         """
-        return self._cached(topic, frozenset(own.items())) if own else self._cached(topic)
+        return self._plan_cache(topic, frozenset(own.items())) if own else self._plan_cache(topic)
 
     def for_pattern(self, glob: str, own: Mapping[str, str] = NO_SETTINGS) -> TopicPlan | None:
         """Return the plan of the topics that a glob matches, and no longer glob of the file.
@@ -326,7 +326,9 @@ class Plan:
     def allows_class(self, records_policy: str) -> bool:
         """Return whether a topic's own `records.policy.class.name` may name this class."""
         name = dotted(records_policy)
-        return name in self._named or any(map(partial(_is_of_pattern, name), self._allowed))
+        return name in self._named_classes or any(
+            map(partial(_is_of_pattern, name), self._allowed_classes)
+        )
 
     def allows_dead_letters(self, name: str) -> bool:
         """Return whether a topic's own setting may name this dead letter topic.
@@ -389,7 +391,7 @@ class Plan:
 
         None if the topic level key has its reader, or if Penstock reads it.
         """
-        row = TOPIC_KEYS.get(key) or self._declared.get(key)
+        row = TOPIC_KEYS.get(key) or self._topic_keys.get(key)
         if row is None or row.reader is None or self.names[row.reader]:
             return None
         return row.reader
@@ -399,11 +401,11 @@ class Plan:
         """Whether there is anything that a topic level key could switch on."""
         readers = {
             key.reader
-            for key in keys_in(Scope.TOPIC, self._declared).values()
+            for key in keys_in(Scope.TOPIC, self._topic_keys).values()
             if key.reader is not None
         }
         names = self.names
-        own = self._named or self._allowed or self._named_policies
+        own = self._named_classes or self._allowed_classes or self._named_policies
         return bool(own or any(names[reader] for reader in readers))
 
     def settings(self, topic: str) -> dict[str, str]:
@@ -454,10 +456,10 @@ class Plan:
         enabled = value_of(RECORDS_POLICY_ENABLED, settings) == "true"
         batch = value_of(RECORDS_POLICY, settings) or None if enabled else None
         setting = value_of(VALIDATION_POLICY, settings)
-        declared = {key: row.value_in(settings) for key, row in self._declared.items()}
+        declared = {key: row.value_in(settings) for key, row in self._topic_keys.items()}
         configs = {key: value for key, value in declared.items() if value is not None}
         if setting is None and any(
-            configs.get(key) == "true" for key, row in self._declared.items() if row.switches_on
+            configs.get(key) == "true" for key, row in self._topic_keys.items() if row.switches_on
         ):
             setting = ""
         unusable = self._unusable(batch, settings)
@@ -509,7 +511,7 @@ class Plan:
         if unknown is not None:
             return f"{POLICIES}: {unknown}"
         for key in settings:
-            if key not in TOPIC_KEYS and key not in self._declared:
+            if key not in TOPIC_KEYS and key not in self._topic_keys:
                 return f"{key} is set, and no policy that is configured declares it"
             reader = self.missing_reader(key)
             if reader is not None:

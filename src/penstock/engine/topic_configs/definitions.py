@@ -41,7 +41,7 @@ def value_error(name: str, value: str) -> str | None:
     try:
         key_type.read(value)
     except ValueError as error:
-        why = key_type.complaint or f"Expected {key_type.expected or error}"
+        why = key_type.complaint or f"Expected {key_type.expectation or error}"
         return invalid_value(name, value, why)
     return None
 

@@ -158,13 +158,13 @@ class TopicConfigRecord:
             raise ValueError("not the value of a setting") from error
 
 
-class _Unreadable(NamedTuple):
+class _UnreadableValue(NamedTuple):
     """A value that cannot be decoded, and the record before it."""
 
     value: bytes
     timestamp_ms: int
     order: int
-    before: TopicConfigRecord | None
+    previous_record: TopicConfigRecord | None
 
 
 class TopicConfigIndex:
@@ -175,7 +175,7 @@ class TopicConfigIndex:
         self._count = 0
         self._entries: dict[RecordKey, TopicConfigRecord] = {}
         self._keys_by_topic: dict[str, dict[RecordKey, None]] = {}
-        self._unreadable: dict[RecordKey, _Unreadable] = {}
+        self._unreadable: dict[RecordKey, _UnreadableValue] = {}
 
     def apply(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> dict[str, Before]:
         """Apply the next record.
@@ -204,7 +204,7 @@ class TopicConfigIndex:
                 )
             except ValueError as error:
                 unreadable = error
-                self._unreadable[record_key] = _Unreadable(
+                self._unreadable[record_key] = _UnreadableValue(
                     value, timestamp_ms, self._count, old_record
                 )
                 name = old_record.topic if old_record is not None else _name_in(value)

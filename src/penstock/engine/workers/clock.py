@@ -20,13 +20,13 @@ class RunningClock:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._read = clock()
-        self._now = 0.0
+        self._last_reading = clock()
+        self._seconds = 0.0
 
     def now(self) -> float:
         """Return the time in seconds; each step since the last reading counts at most 0.1 s."""
         reading = self._clock()
-        step = reading - self._read
-        self._read = reading
-        self._now += min(step, _STEP_MAX_S)
-        return self._now
+        step = reading - self._last_reading
+        self._last_reading = reading
+        self._seconds += min(step, _STEP_MAX_S)
+        return self._seconds

@@ -17,18 +17,18 @@ class InstanceUsage:
 
     def __init__(self) -> None:
         self._in_use: Counter[Instance] = Counter()
-        self._known: dict[str, set[str]] = {}
-        self._retiring: set[Instance] = set()
+        self._names_by_topic: dict[str, set[str]] = {}
+        self._retirements: set[Instance] = set()
 
     def used(self, topic: str, name: str) -> None:
         """Count a batch."""
         self._in_use[topic, name] += 1
-        self._known.setdefault(topic, set()).add(name)
+        self._names_by_topic.setdefault(topic, set()).add(name)
 
     def free(self, topic: str, name: str) -> bool:
         """Count a batch off; return whether its instance is now to be closed."""
         self._in_use[topic, name] -= 1
-        return bool(self._retiring) and self._retire((topic, name))
+        return bool(self._retirements) and self._retire((topic, name))
 
     def retain(self, topic: str, names: Container[str]) -> Iterator[str]:
         """Mark a topic's instances of other classes to be closed, each after its last batch.
@@ -40,21 +40,21 @@ class InstanceUsage:
         Returns:
             The classes whose instances can be closed now.
         """
-        for name in list(self._known.get(topic, ())):
+        for name in list(self._names_by_topic.get(topic, ())):
             if name in names:
-                self._retiring.discard((topic, name))
+                self._retirements.discard((topic, name))
             else:
-                self._retiring.add((topic, name))
+                self._retirements.add((topic, name))
                 if self._retire((topic, name)):
                     yield name
 
     def _retire(self, instance: Instance) -> bool:
-        if instance not in self._retiring or self._in_use[instance]:
+        if instance not in self._retirements or self._in_use[instance]:
             return False
         topic, name = instance
-        self._retiring.discard(instance)
+        self._retirements.discard(instance)
         del self._in_use[instance]
-        self._known[topic].discard(name)
-        if not self._known[topic]:
-            del self._known[topic]
+        self._names_by_topic[topic].discard(name)
+        if not self._names_by_topic[topic]:
+            del self._names_by_topic[topic]
         return True

@@ -58,17 +58,18 @@ class JudgingJob:
         policies: The names of all classes that judge it, for texts.
         interceptors: The names of those that are interceptors, for texts.
         payload: The content for the worker; opaque to the schedule.
-        done: Called with the verdict by the supervisor.
+        callback: Called with the verdict by the supervisor.
         size: Bytes.
         deadline: When its client times out.
         attempt: The unique number of its last attempt.
         queue: The queue where it waits, or from which it was sent.
         sent_at: The time of its last attempt.
         expected_s: How long its client's batches took of late, when it was sent; 0 for little.
-        overdue: How many of its attempts ran into the deadline of interceptors.
-        lost: In how many attempts its verdict was lost after it was begun, and it was not to blame.
+        overdue_attempts: How many of its attempts ran into the deadline of interceptors.
+        lost_attempts: In how many attempts its verdict was lost after it was begun, and it was not
+            to blame.
         exclusive: Whether its worker gets no other job, so that a crash can be attributed to it.
-        abandoned: Whether it was answered while a worker was still judging it, because its
+        is_abandoned: Whether it was answered while a worker was still judging it, because its
             client had given up.
         submitted_at: When it was submitted.
         judged_s: How long it was judged; None where a worker did not answer.
@@ -79,7 +80,7 @@ class JudgingJob:
     policies: str
     interceptors: str
     payload: Any
-    done: Any
+    callback: Any
     size: int
     deadline: float
     state: JobState = JobState.WAITING
@@ -87,10 +88,10 @@ class JudgingJob:
     queue: JobQueue[Any] | None = None
     sent_at: float = 0.0
     expected_s: float = 0.0
-    overdue: int = 0
-    lost: int = 0
+    overdue_attempts: int = 0
+    lost_attempts: int = 0
     exclusive: bool = False
-    abandoned: bool = False
+    is_abandoned: bool = False
     submitted_at: float = 0.0
     judged_s: float | None = None
 
@@ -117,18 +118,18 @@ class JobQueue(Generic[WorkerT]):
         topic_partition: The partition, where this is the queue of one partition.
         worker: The worker that serves it.
         next_worker: The worker that takes over once `worker` has returned what it was sent.
-        waiting: How many jobs wait.
+        job_count: How many jobs wait.
         outstanding: How many are sent and not answered.
     """
 
     __slots__ = (
-        "_gone",
+        "_absent_clients",
         "_turns",
+        "job_count",
         "next_worker",
         "outstanding",
         "slot",
         "topic_partition",
-        "waiting",
         "worker",
     )
 
@@ -145,28 +146,28 @@ class JobQueue(Generic[WorkerT]):
             topic_partition: See above.
             gone: The clients that are gone; it may change, and `leave` follows then.
         """
-        self._gone = gone
+        self._absent_clients = gone
         self.slot = slot
         self.topic_partition = topic_partition
         self.worker: WorkerT | None = None
         self.next_worker: WorkerT | None = None
-        self.waiting = 0
+        self.job_count = 0
         self.outstanding = 0
         self._turns = ClientTurns()
 
     def _place(self, job: JudgingJob) -> tuple[Turn, Hashable]:
         """Return where a job waits: whose turn it is, and the key of its client and partition."""
-        if job.client in self._gone:
+        if job.client in self._absent_clients:
             return self._turns.of(_GONE), (job.client, job.topic_partition)
         return self._turns.of(job.client), job.topic_partition
 
     def add(self, job: JudgingJob) -> None:
         """Append a job to those of its client and partition."""
-        self.waiting += 1
+        self.job_count += 1
         turn, key = self._place(job)
-        jobs = turn.waiting.get(key)
+        jobs = turn.jobs.get(key)
         if jobs is None:
-            jobs = turn.waiting[key] = OrderedDict()
+            jobs = turn.jobs[key] = OrderedDict()
         jobs[job] = None
         if not turn.number:
             self._turns.enter(turn)
@@ -175,20 +176,20 @@ class JobQueue(Generic[WorkerT]):
         """Put a job that was taken back at the head of the queue."""
         self.add(job)
         turn, key = self._place(job)
-        turn.waiting[key].move_to_end(job, last=False)
-        turn.waiting.move_to_end(key, last=False)
+        turn.jobs[key].move_to_end(job, last=False)
+        turn.jobs.move_to_end(key, last=False)
         self._turns.enter_first(turn, job.expected_s)
 
     def take(self) -> JudgingJob:
         """Remove and return the next client's job; the queue must not be empty."""
-        self.waiting -= 1
+        self.job_count -= 1
         turn = self._turns.next()
-        key, jobs = next(iter(turn.waiting.items()))
+        key, jobs = next(iter(turn.jobs.items()))
         job: JudgingJob = jobs.popitem(last=False)[0]
         if jobs:
-            turn.waiting.move_to_end(key)
+            turn.jobs.move_to_end(key)
         else:
-            del turn.waiting[key]
+            del turn.jobs[key]
         job.expected_s = turn.expected_s
         self._turns.begin(turn)
         return job
@@ -205,17 +206,17 @@ class JobQueue(Generic[WorkerT]):
         self._turns.settle(self._account(job), job.expected_s, took_s)
 
     def _account(self, job: JudgingJob) -> Hashable:
-        return _GONE if job.client in self._gone else job.client
+        return _GONE if job.client in self._absent_clients else job.client
 
     def discard(self, job: JudgingJob) -> None:
         """Remove a waiting job, which is given up."""
-        self.waiting -= 1
+        self.job_count -= 1
         turn, key = self._place(job)
-        jobs = turn.waiting[key]
+        jobs = turn.jobs[key]
         del jobs[job]
         if not jobs:
-            del turn.waiting[key]
-            if not turn.waiting:
+            del turn.jobs[key]
+            if not turn.jobs:
                 turn.timed_out = bool(turn.expected_s)
                 self._turns.leave(turn)
 
@@ -223,25 +224,25 @@ class JobQueue(Generic[WorkerT]):
         """Move a partition's jobs to another queue, in order."""
         for client, turn in list(self._turns):
             for key in _keys(turn, client, topic_partition):
-                jobs = turn.waiting.pop(key)
-                self.waiting -= len(jobs)
-                into.waiting += len(jobs)
+                jobs = turn.jobs.pop(key)
+                self.job_count -= len(jobs)
+                into.job_count += len(jobs)
                 theirs = into._turns.of(client)
-                theirs.waiting[key] = jobs
+                theirs.jobs[key] = jobs
                 theirs.expected_s = turn.expected_s
                 if not theirs.number:
                     into._turns.enter(theirs)
-            if not turn.waiting:
+            if not turn.jobs:
                 self._turns.leave(turn)
 
     def leave(self, client: Hashable) -> None:
         """Move the jobs of a client to those of the clients that are gone."""
         turn = self._turns.forget(client)
-        if turn is None or not turn.waiting:
+        if turn is None or not turn.jobs:
             return
         gone = self._turns.of(_GONE)
-        for topic_partition, jobs in turn.waiting.items():
-            gone.waiting[client, topic_partition] = jobs
+        for topic_partition, jobs in turn.jobs.items():
+            gone.jobs[client, topic_partition] = jobs
         if not gone.number:
             gone.start = max(gone.start, turn.start)
             self._turns.enter(gone)
@@ -249,24 +250,22 @@ class JobQueue(Generic[WorkerT]):
     def cancel(self, client: Hashable) -> list[JudgingJob]:
         """Remove and return all jobs of a client."""
         turn = self._turns.forget(client)
-        job_groups = list(turn.waiting.values()) if turn else []
-        if client in self._gone:
+        job_groups = list(turn.jobs.values()) if turn else []
+        if client in self._absent_clients:
             job_groups += self._cancel_gone(client)
         jobs = [job for some in job_groups for job in some]
-        self.waiting -= len(jobs)
+        self.job_count -= len(jobs)
         return jobs
 
     def _cancel_gone(self, client: Hashable) -> list[OrderedDict[Any, None]]:
         gone = self._turns.of(_GONE)
-        job_groups = [
-            gone.waiting.pop(key) for key in list(gone.waiting) if _client_of(key) == client
-        ]
-        if gone.number and not gone.waiting:
+        job_groups = [gone.jobs.pop(key) for key in list(gone.jobs) if _client_of(key) == client]
+        if gone.number and not gone.jobs:
             self._turns.leave(gone)
         return job_groups
 
     def __iter__(self) -> Iterator[JudgingJob]:
-        return (job for _, turn in self._turns for jobs in turn.waiting.values() for job in jobs)
+        return (job for _, turn in self._turns for jobs in turn.jobs.values() for job in jobs)
 
 
 def _client_of(key: Any) -> Hashable:
@@ -278,8 +277,8 @@ def _client_of(key: Any) -> Hashable:
 def _keys(turn: Turn, client: Hashable, topic_partition: TopicPartition) -> list[Hashable]:
     """Return the keys of a partition's jobs in a turn."""
     if client is not _GONE:
-        return [topic_partition] if topic_partition in turn.waiting else []
-    return [key for key in turn.waiting if _partition_of(key) == topic_partition]
+        return [topic_partition] if topic_partition in turn.jobs else []
+    return [key for key in turn.jobs if _partition_of(key) == topic_partition]
 
 
 def _partition_of(key: Any) -> TopicPartition:

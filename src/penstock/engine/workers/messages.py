@@ -286,12 +286,12 @@ class TopicsLoaded(NamedTuple):
     """The result of loading topics in a worker.
 
     Attributes:
-        loaded: How many are loaded.
+        loaded_count: How many are loaded.
         total: How many it was to load.
         problem: Why others are not, of the first of them.
     """
 
-    loaded: int
+    loaded_count: int
     total: int
     problem: str
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.engine.workers.actions import Close, CountEnd, Kill, Load, LogError, Start
 from penstock.engine.workers.observer import WorkerEnd
-from penstock.engine.workers.processes.worker import Killed, KillReason, Worker, WorkerState
+from penstock.engine.workers.processes.worker import KillCause, KillReason, Worker, WorkerState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ class Backoff:
 
     def __init__(self) -> None:
         self.pause_s = 0.0
-        self.until = 0.0
+        self.end_s = 0.0
 
     @property
     def failing(self) -> bool:
@@ -44,14 +44,14 @@ class Backoff:
 
     def failed(self, now: float) -> float:
         """Record a failure and return the pause; failures during a pause count as one."""
-        if now >= self.until:
+        if now >= self.end_s:
             self.pause_s = min(max(self.pause_s * 2, _BACKOFF_FIRST_S), _BACKOFF_MAX_S)
-            self.until = now + self.pause_s
+            self.end_s = now + self.pause_s
         return self.pause_s
 
     def worked(self) -> None:
         """Record a success."""
-        self.pause_s = self.until = 0.0
+        self.pause_s = self.end_s = 0.0
 
 
 class WorkerPool:
@@ -86,8 +86,8 @@ class WorkerPool:
         self.extra: list[Worker] = []
         self.last_error = ""
         self.limit = 2 * size + self._spares
-        self._starting = Backoff()
-        self._loading = Backoff()
+        self._start_backoff = Backoff()
+        self._load_backoff = Backoff()
 
     def count(self, state: WorkerState) -> int:
         """Count the workers in a state."""
@@ -115,8 +115,8 @@ class WorkerPool:
         spares.sort(key=lambda worker: worker.number)
         loading = [worker for worker in (*self.slots, *self.extra) if worker is not None]
         loading = [worker for worker in loading if worker.state is WorkerState.LOADING]
-        limit = self._size * 2 if not self._loading.failing else 1
-        if now < self._loading.until:
+        limit = self._size * 2 if not self._load_backoff.failing else 1
+        if now < self._load_backoff.end_s:
             limit = 0
         vacant_slots = [slot for slot, worker in enumerate(self.slots) if worker is None]
         extra = max(0, min(demand - len(loading) - len(vacant_slots), self._size - len(self.extra)))
@@ -143,10 +143,10 @@ class WorkerPool:
 
     def _start(self, now: float, count: int) -> None:
         """Start processes until this many are starting."""
-        if now < self._starting.until:
+        if now < self._start_backoff.end_s:
             return
         starting = self.count(WorkerState.STARTING)
-        if self._starting.failing:
+        if self._start_backoff.failing:
             count = min(count, 1)
         for _ in range(min(count - starting, self.limit - len(self.alive))):
             self._number += 1
@@ -157,25 +157,25 @@ class WorkerPool:
     def started(self, worker: Worker) -> None:
         """Record that a process runs."""
         worker.become(WorkerState.SPARE)
-        if not self._loading.failing:
+        if not self._load_backoff.failing:
             self.last_error = ""
 
     def loaded(self, worker: Worker, now: float) -> None:
         """Record that a worker has loaded its policies."""
         worker.become(WorkerState.READY)
         worker.last_active = worker.current_since = now
-        self._starting.worked()
-        self._loading.until = 0.0
+        self._start_backoff.worked()
+        self._load_backoff.end_s = 0.0
         self.last_error = ""
 
     def answered(self, worker: Worker) -> None:
         """Record a worker's first verdict: starting workers makes sense."""
-        worker.answered = True
-        self._loading.worked()
+        worker.has_answered = True
+        self._load_backoff.worked()
 
     def kill(self, worker: Worker, reason: KillReason, text: str) -> None:
         """Kill a process; it counts until it is known to be dead."""
-        worker.killed = Killed(reason, text, worker.current)
+        worker.kill_cause = KillCause(reason, text, worker.current)
         worker.become(WorkerState.KILLED)
         self.leave(worker)
         self._act(Kill(worker))
@@ -217,17 +217,17 @@ class WorkerPool:
         if worker.state_reached is WorkerState.STARTING:
             self.last_error = "no process can be started for it"
             event = "a policy process cannot be started"
-            fields["next_attempt_s"] = self._starting.failed(now)
+            fields["next_attempt_s"] = self._start_backoff.failed(now)
         elif worker.state_reached is WorkerState.SPARE:
-            fields["next_attempt_s"] = self._starting.failed(now)
+            fields["next_attempt_s"] = self._start_backoff.failed(now)
         elif worker.state_reached is WorkerState.LOADING:
             self.last_error = "it cannot be loaded in a new process"
             event = "policies cannot be loaded"
-            fields["next_attempt_s"] = self._loading.failed(now)
+            fields["next_attempt_s"] = self._load_backoff.failed(now)
         else:
             fields["topic"] = topic
             if not useful:
-                fields["next_attempt_s"] = self._loading.failed(now)
+                fields["next_attempt_s"] = self._load_backoff.failed(now)
         self._act(LogError(event, fields))
 
     def check_loading(self, now: float) -> None:
@@ -243,7 +243,7 @@ class WorkerPool:
         return [
             worker
             for worker in ready
-            if not worker.sent and now - worker.last_active > EXTRA_IDLE_S
+            if not worker.sent_jobs and now - worker.last_active > EXTRA_IDLE_S
         ]
 
 
@@ -251,8 +251,8 @@ def _cause_of_end(worker: Worker) -> WorkerEnd:
     """Return why a worker died without a request to end, or is not trusted any more."""
     if worker.out_of_memory:
         return WorkerEnd.MEMORY
-    if worker.killed is not None:
-        return _KILLED[worker.killed.reason]
+    if worker.kill_cause is not None:
+        return _KILLED[worker.kill_cause.reason]
     if worker.state_reached <= WorkerState.SPARE:
         return WorkerEnd.NOT_STARTED
     loading = worker.state_reached is WorkerState.LOADING

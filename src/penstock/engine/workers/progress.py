@@ -27,12 +27,12 @@ class CurrentAttempt(NamedTuple):
 
     Attributes:
         attempt: The attempt that was begun last (0 before the first).
-        loading: The number of the topic that it loads, after that attempt is done; 0 for none.
+        topic_number: The number of the topic that it loads, after that attempt is done; 0 for none.
     """
 
     attempt: int
     phase: int
-    loading: int = 0
+    topic_number: int = 0
 
 
 class SharedProgress:

@@ -141,9 +141,9 @@ class Schedule:
         self.outstanding = 0
         load_s = max(_LOAD_MIN_S, limits.timeout_s)
         self.pool = WorkerPool(self._act, limits.workers, spare=limits.spare, load_s=load_s)
-        self._gone: set[Hashable] = set()
+        self._absent_clients: set[Hashable] = set()
         self._slot_queues: list[Queue] = [
-            JobQueue(slot, gone=self._gone) for slot in range(limits.workers)
+            JobQueue(slot, gone=self._absent_clients) for slot in range(limits.workers)
         ]
         self._partition_queues: dict[TopicPartition, Queue] = {}
         self._queue_of: dict[TopicPartition, Queue] = {}
@@ -160,7 +160,7 @@ class Schedule:
     def waiting(self) -> int:
         """How many jobs wait for a worker."""
         queues = (*self._slot_queues, *self._partition_queues.values())
-        return sum(queue.waiting for queue in queues)
+        return sum(queue.job_count for queue in queues)
 
     @property
     def is_idle(self) -> bool:
@@ -169,7 +169,7 @@ class Schedule:
         return (
             not self.outstanding
             and len(judging) >= self._limits.workers
-            and not any(worker.sent for worker in judging)
+            and not any(worker.sent_jobs for worker in judging)
         )
 
     def _become(self, phase: SchedulePhase) -> None:
@@ -189,7 +189,7 @@ class Schedule:
         worker = queue.worker
         if (
             worker is not None
-            and not queue.waiting
+            and not queue.job_count
             and queue.next_worker is None
             and worker.state is _READY
             and worker.has_capacity
@@ -203,14 +203,14 @@ class Schedule:
         job.queue = queue
         queue.add(job)
         self._deadlines.add(job, job.deadline)
-        if queue.waiting == 1 and (worker is None or len(worker.queues) > 1):
+        if queue.job_count == 1 and (worker is None or len(worker.queues) > 1):
             self._request_workers(now)
 
     def leave(self, client: Hashable) -> None:
         """Move a client's jobs to those of clients that left, until `cancel`; they are judged."""
         for queue in (*self._slot_queues, *self._partition_queues.values()):
             queue.leave(client)
-        self._gone.add(client)
+        self._absent_clients.add(client)
 
     def cancel(self, client: Hashable) -> None:
         """Answer the waiting jobs of a client that is gone."""
@@ -219,7 +219,7 @@ class Schedule:
                 self._deadlines.discard(job, job.deadline)
                 self._answer(job, abandoned(job.policies))
             self._remove_if_empty(queue)
-        self._gone.discard(client)
+        self._absent_clients.discard(client)
 
     def verdict(
         self, worker: Worker, attempt: int, verdict: PolicyVerdict, now: float, took_s: float = 0.0
@@ -233,9 +233,9 @@ class Schedule:
         if worker.state is WorkerState.DEAD:
             return
         worker.last_active = now
-        if not worker.answered:
+        if not worker.has_answered:
             self.pool.answered(worker)
-        job = worker.sent.get(attempt)
+        job = worker.sent_jobs.get(attempt)
         if job is not None:
             worker.record_latency(now - job.sent_at)
             queue = self._unassign(worker, job)
@@ -273,7 +273,7 @@ class Schedule:
     # Sending jobs
 
     def _send(self, worker: Worker, queue: Queue, job: JudgingJob, now: float) -> None:
-        if job.exclusive and worker.sent:
+        if job.exclusive and worker.sent_jobs:
             job.queue = queue
             queue.requeue(job)
             self._deadlines.add(job, job.deadline)
@@ -282,7 +282,7 @@ class Schedule:
             worker.queues.insert(0, queue)
             worker.drains = True
             return
-        if not worker.sent:
+        if not worker.sent_jobs:
             worker.last_active = now
         self._attempt += 1
         job.attempt = self._attempt
@@ -291,7 +291,7 @@ class Schedule:
         job.become(_SENT)
         queue.outstanding += 1
         worker.exclusive = job.exclusive
-        worker.sent[self._attempt] = job
+        worker.sent_jobs[self._attempt] = job
         worker.sent_bytes += job.size
         worker.sent_s += job.expected_s
         self._act(Send(worker, job, self._attempt))
@@ -301,7 +301,7 @@ class Schedule:
         queues = worker.queues
         while True:
             for queue in queues:
-                if queue.waiting and queue.next_worker is None:
+                if queue.job_count and queue.next_worker is None:
                     break
             else:
                 return
@@ -318,11 +318,11 @@ class Schedule:
 
     def _unassign(self, worker: Worker, job: JudgingJob) -> Queue:
         """Remove a job from a worker, and return its queue."""
-        del worker.sent[job.attempt]
+        del worker.sent_jobs[job.attempt]
         worker.sent_bytes -= job.size
-        worker.sent_s = worker.sent_s - job.expected_s if worker.sent else 0.0
+        worker.sent_s = worker.sent_s - job.expected_s if worker.sent_jobs else 0.0
         worker.exclusive = worker.exclusive and not job.exclusive
-        worker.drains = worker.drains and bool(worker.sent)
+        worker.drains = worker.drains and bool(worker.sent_jobs)
         queue = job.queue
         assert queue is not None
         queue.outstanding -= 1
@@ -336,7 +336,7 @@ class Schedule:
 
     def _recall(self, worker: Worker, now: float) -> None:
         """Recall the jobs that a worker is not known to have begun."""
-        jobs = [job for job in worker.sent.values() if job.state is JobState.SENT]
+        jobs = [job for job in worker.sent_jobs.values() if job.state is JobState.SENT]
         if jobs:
             self._act(Skip(worker, jobs[-1].attempt))
         for job in reversed(jobs):
@@ -390,14 +390,14 @@ class Schedule:
             if own is None:
                 slot_queue = job.queue
                 assert slot_queue is not None
-                own = JobQueue(topic_partition=job.topic_partition, gone=self._gone)
+                own = JobQueue(topic_partition=job.topic_partition, gone=self._absent_clients)
                 self._partition_queues[job.topic_partition] = self._queue_of[
                     job.topic_partition
                 ] = own
                 slot_queue.split(job.topic_partition, own)
                 for waiting_job in own:
                     waiting_job.queue = own
-                for sent_job in worker.sent.values():
+                for sent_job in worker.sent_jobs.values():
                     if sent_job.topic_partition == job.topic_partition:
                         slot_queue.outstanding -= 1
                         own.outstanding += 1
@@ -452,7 +452,7 @@ class Schedule:
             return
         demand = 0
         for queue in (*self._slot_queues, *self._partition_queues.values()):
-            if queue.waiting:
+            if queue.job_count:
                 server = queue.next_worker or queue.worker
                 demand += server is None or (queue.topic_partition is None and server.is_dedicated)
         self.pool.fill(now, demand)
@@ -506,11 +506,11 @@ class Schedule:
         """
         if worker.state is WorkerState.DEAD:
             return
-        killed = worker.killed
+        killed = worker.kill_cause
         if worker.state_reached is WorkerState.LOADING:
             why = f"{why} while its policies were loaded"
         why = worker.failure or (killed.text if killed else why)
-        jobs = list(worker.sent.values())
+        jobs = list(worker.sent_jobs.values())
         topic = next(
             (job.topic_partition[0] for job in jobs if job.attempt == current.attempt), None
         )
@@ -524,7 +524,7 @@ class Schedule:
         if culprit is not None:
             self._blame(culprit, worker, current, now)
         self._detach(worker)
-        useful = worker.answered or culprit is not None or (by_another and has_begun)
+        useful = worker.has_answered or culprit is not None or (by_another and has_begun)
         self.pool.died(worker, why, topic, now, useful=useful)
         if self.phase is SchedulePhase.OPENING:
             self._lose_at_start(worker, why, is_lost=is_lost)
@@ -536,7 +536,7 @@ class Schedule:
 
     def _lose_at_start(self, worker: Worker, why: str, *, is_lost: bool) -> None:
         """Continue the start without a process, or end the start."""
-        is_to_blame = worker.state_reached is WorkerState.LOADING or worker.killed is not None
+        is_to_blame = worker.state_reached is WorkerState.LOADING or worker.kill_cause is not None
         blameless = is_lost or not is_to_blame
         self._lost_at_start += blameless
         if blameless and self._lost_at_start <= _LOST_AT_START_MAX:
@@ -544,16 +544,16 @@ class Schedule:
             return
         if worker.state_reached is WorkerState.STARTING:
             why = f"a policy process cannot be started: {why}"
-        elif not (worker.failure or worker.killed):
+        elif not (worker.failure or worker.kill_cause):
             why = f"a policy worker ended: {why}"
         self.failure = why
         # What a policy waits for in configure() may also be there another time.
-        self.may_pass = worker.may_pass or blameless or worker.killed is not None
+        self.may_pass = worker.may_pass or blameless or worker.kill_cause is not None
         self._become(SchedulePhase.CANNOT_OPEN)
 
     def _remove_if_empty(self, queue: Queue) -> bool:
         """Remove the queue of a partition if it is empty; return whether it was."""
-        if queue.topic_partition is None or queue.waiting or queue.outstanding:
+        if queue.topic_partition is None or queue.job_count or queue.outstanding:
             return False
         if self._partition_queues.get(queue.topic_partition) is queue:
             del self._partition_queues[queue.topic_partition]
@@ -565,12 +565,12 @@ class Schedule:
         self, worker: Worker, jobs: list[JudgingJob], current: CurrentAttempt
     ) -> JudgingJob | None:
         """Return the job that caused the death of its worker, if there is one."""
-        killed = worker.killed
+        killed = worker.kill_cause
         if killed is None:
             attempt = current.attempt if current.phase != DONE else 0
-            return worker.sent.get(attempt)
+            return worker.sent_jobs.get(attempt)
         if killed.reason is KillReason.DEADLINE_EXCEEDED:
-            return worker.sent.get(killed.current.attempt)
+            return worker.sent_jobs.get(killed.current.attempt)
         if killed.reason is KillReason.STALLED:
             return None
         if len(jobs) == 1 and jobs[0].attempt == current.attempt:
@@ -585,16 +585,16 @@ class Schedule:
         if job.state is _ANSWERED:
             return
         if job.attempt <= current.attempt:
-            job.lost += 1
+            job.lost_attempts += 1
             job.exclusive = True
-            if job.lost > LOST_MAX:
+            if job.lost_attempts > LOST_MAX:
                 self._answer_ended(job, current)
                 return
         self._requeue(job)
 
     def _blame(self, job: JudgingJob, worker: Worker, current: CurrentAttempt, now: float) -> None:
         """Answer a job that caused the death of its worker, or retry it."""
-        killed = worker.killed
+        killed = worker.kill_cause
         if killed is None or killed.reason is not KillReason.DEADLINE_EXCEEDED:
             if job.state is not _ANSWERED:
                 self._answer_ended(job, current)
@@ -602,7 +602,7 @@ class Schedule:
         phase = killed.current.phase
         if job.state is _ANSWERED:
             if phase != PREPARING:
-                job.overdue += 1
+                job.overdue_attempts += 1
                 self._suspend(job)
             return
         if phase == PREPARING:
@@ -610,8 +610,8 @@ class Schedule:
         elif phase != INTERCEPTING:
             self._answer(job, failed(job.policies, killed.text))
         else:
-            job.overdue += 1
-            if job.overdue > self._limits.retries or now >= job.deadline:
+            job.overdue_attempts += 1
+            if job.overdue_attempts > self._limits.retries or now >= job.deadline:
                 self._expire(job)
             else:
                 self._requeue(job)
@@ -627,9 +627,9 @@ class Schedule:
 
     def _expire(self, job: JudgingJob) -> None:
         """Answer a job whose client times out, or whose attempts are used up."""
-        if not job.overdue:
+        if not job.overdue_attempts:
             if job.state is JobState.BEGUN:
-                job.abandoned = True
+                job.is_abandoned = True
                 verdict = timed_out(job.interceptors, _CLIENT_TIMED_OUT)
             else:
                 why = self.pool.last_error or "no worker was free for it in time"
@@ -638,12 +638,12 @@ class Schedule:
             return
         self._suspend(job)
         each_ms = self._limits.interceptors_timeout_s * 1000
-        why = f"did not decide in {job.overdue} attempts ({each_ms:.0f} ms each)"
+        why = f"did not decide in {job.overdue_attempts} attempts ({each_ms:.0f} ms each)"
         self._answer(job, timed_out(job.interceptors, why))
 
     def _suspend(self, job: JudgingJob) -> None:
         """Suspend a batch that timed out: its client sends it again."""
-        self._act(Suspend(job, job.overdue * self._limits.interceptors_timeout_s))
+        self._act(Suspend(job, job.overdue_attempts * self._limits.interceptors_timeout_s))
 
     def _kill(self, worker: Worker, reason: KillReason, text: str, now: float) -> None:
         self._detach(worker)
@@ -680,8 +680,8 @@ class Schedule:
         self._request_workers(now)
 
     def _check_worker(self, worker: Worker, current: CurrentAttempt, now: float) -> None:
-        loads = bool(current.loading)  # after the attempt is done
-        job = None if loads else worker.sent.get(current.attempt)
+        loads = bool(current.topic_number)  # after the attempt is done
+        job = None if loads else worker.sent_jobs.get(current.attempt)
         if current != worker.current:
             worker.current, worker.current_since = current, now
             if job is not None and job.state is JobState.SENT:
@@ -693,23 +693,23 @@ class Schedule:
                 worker.become(WorkerState.READY)
                 self._assign_queues(now)
             quiet = now - max(worker.current_since, worker.last_active)
-            if worker.sent and quiet > self._begin_s:
+            if worker.sent_jobs and quiet > self._begin_s:
                 text = f"began no batch within {self._begin_s * 1000:.0f} ms"
                 self._kill(worker, KillReason.STALLED, text, now)
                 return
-            if worker.sent and quiet > NO_PROGRESS_CHECK_S:
+            if worker.sent_jobs and quiet > NO_PROGRESS_CHECK_S:
                 self._answer_expired(worker, now)
         elif self._exceeds_deadline(worker, job, took, now):
             return
         elif took > BLOCKED_AFTER_S and worker.state is WorkerState.READY:
             self._set_blocked(worker, job, now)
             return
-        if len(worker.sent) > IN_FLIGHT_MIN and worker.state is WorkerState.READY:
+        if len(worker.sent_jobs) > IN_FLIGHT_MIN and worker.state is WorkerState.READY:
             self._recall_stale(worker, now)
 
     def _recall_stale(self, worker: Worker, now: float) -> None:
         """Let other workers serve the jobs that have waited behind a batch for long."""
-        behind = (job for job in worker.sent.values() if job.state is JobState.SENT)
+        behind = (job for job in worker.sent_jobs.values() if job.state is JobState.SENT)
         first = next(behind, None)
         if first is not None and now - first.sent_at > STALE_S:
             self._recall(worker, now)
@@ -718,7 +718,9 @@ class Schedule:
     def _answer_expired(self, worker: Worker, now: float) -> None:
         """Answer the jobs of an idle worker whose clients have given up."""
         overdue = [
-            job for job in worker.sent.values() if now > job.deadline and job.state is not _ANSWERED
+            job
+            for job in worker.sent_jobs.values()
+            if now > job.deadline and job.state is not _ANSWERED
         ]
         for job in overdue:
             queue = self._unassign(worker, job)
@@ -731,7 +733,7 @@ class Schedule:
     ) -> bool:
         limits, phase = self._limits, worker.current.phase
         does, limit = "decide", limits.timeout_s
-        if worker.current.loading:
+        if worker.current.topic_number:
             does, limit = "load a topic", limits.preparation_timeout_s
         elif phase == INTERCEPTING:
             limit = limits.interceptors_timeout_s
@@ -747,7 +749,7 @@ class Schedule:
         if phase == INTERCEPTING:
             self._expire(job)
         elif phase == PREPARING:
-            job.abandoned = True
+            job.is_abandoned = True
             self._answer(job, prepared_too_late(job.policies, _CLIENT_TIMED_OUT))
         return False
 
@@ -763,7 +765,7 @@ class Schedule:
                 queue.discard(job)
                 self._answer(job, not_judged(job.policies, "the gateway stops"))
         for worker in list(self.pool.alive):
-            for job in list(worker.sent.values()):
+            for job in list(worker.sent_jobs.values()):
                 self._unassign(worker, job)
                 if job.state is not _ANSWERED:
                     self._answer(job, not_judged(job.policies, "the gateway stops"))

@@ -83,7 +83,7 @@ class Supervisor:
             writes: Gathers writes of the event loop.
         """
         self.writes = writes or GatheredWrites()
-        self._shared = shared or SharedValues()
+        self._shared_values = shared or SharedValues()
         self._observer = observer
         interceptors_ms = configuration.produce_request_interceptors_timeout_ms
         self._limits = WorkerLimits(
@@ -112,11 +112,11 @@ class Supervisor:
         self._timed_out = TimedOutBatches()
         self._instances = InstanceUsage()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._opened = asyncio.Event()
+        self._open_event = asyncio.Event()
         self._idle = asyncio.Event()
         self._ticks = Ticks(self._tick)
-        self._executing = False
-        self._serving = False
+        self._is_executing = False
+        self._is_serving = False
 
     async def start(self) -> None:
         """Start the workers and load the policies in each.
@@ -125,20 +125,20 @@ class Supervisor:
             ConfigurationError: A policy cannot be loaded or configured.
         """
         self._clock = RunningClock()
-        self._shared.listen(self._share)
+        self._shared_values.listen(self._share)
         schedule = self._schedule
         try:
             schedule.begin(self._clock.now())
             self._execute_actions()
             self._ticks.start()
-            await self._opened.wait()
+            await self._open_event.wait()
             if schedule.phase is not SchedulePhase.SERVING:
                 why = schedule.failure or "a policy worker did not start"
                 raise NotNowError(why) if schedule.may_pass else ConfigurationError(why)
         except BaseException:
             await self.close()
             raise
-        self._serving = True
+        self._is_serving = True
 
     def submit(self, batch: BatchToJudge, callback: Callable[[PolicyVerdict], None]) -> None:
         """Submit a batch for judging.
@@ -268,13 +268,13 @@ class Supervisor:
             self._idle.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), drain_s)
-        self._serving = False
+        self._is_serving = False
         self._schedule.close()
         self._ticks.stop()
         self._execute_actions()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._shared.leave(self._share)
+        self._shared_values.leave(self._share)
 
     @property
     def pids(self) -> list[int]:
@@ -290,9 +290,9 @@ class Supervisor:
 
     def _execute_actions(self) -> None:
         """Execute pending actions, and those that follow from them."""
-        if self._executing:
+        if self._is_executing:
             return
-        self._executing = True
+        self._is_executing = True
         todo, do = self._schedule.actions, self._EXECUTORS
         try:
             while todo:
@@ -302,16 +302,16 @@ class Supervisor:
                 except Exception:
                     log.exception("an error of the gateway", action=type(action).__name__)
         finally:
-            self._executing = False
-        if not self._serving and self._schedule.phase is not SchedulePhase.OPENING:
-            self._opened.set()
+            self._is_executing = False
+        if not self._is_serving and self._schedule.phase is not SchedulePhase.OPENING:
+            self._open_event.set()
 
     def _start(self, action: actions.Start) -> None:
         self._run(self._run_worker(action.worker))
 
     def _load(self, action: actions.Load) -> None:
         self._children[action.worker].write(
-            [self._load_message, *messages.shared(self._shared.all())]
+            [self._load_message, *messages.shared(self._shared_values.all())]
         )
 
     def _send(self, action: actions.Send) -> None:
@@ -338,8 +338,8 @@ class Supervisor:
 
     def _kill(self, action: actions.Kill) -> None:
         child = self._children.get(action.worker)
-        killed = action.worker.killed
-        if killed is not None and killed.current.loading:
+        killed = action.worker.kill_cause
+        if killed is not None and killed.current.topic_number:
             self._stop_loading(killed.text)
         if child is not None:
             child.kill()
@@ -352,11 +352,11 @@ class Supervisor:
 
     def _answer(self, action: actions.ReturnVerdict) -> None:
         job, verdict = action
-        callback, payload = job.done, job.payload
-        job.done = None
+        callback, payload = job.callback, job.payload
+        job.callback = None
         if self._observer is not None:
             self._observe(self._observer, job, verdict)
-        if not job.abandoned:  # a batch that a worker is still judging may have to be suspended
+        if not job.is_abandoned:  # a batch that a worker is still judging may have to be suspended
             job.payload = None
         if not self._schedule.outstanding:
             self._idle.set()
@@ -382,12 +382,12 @@ class Supervisor:
         self._timed_out.add(batch_of(*job.topic_partition, data, encoded_client), action.spent_s)
 
     def _count_end(self, action: actions.CountEnd) -> None:
-        if self._serving and self._observer is not None:
+        if self._is_serving and self._observer is not None:
             self._observer.ended(action.cause)
 
     def _report(self, action: actions.LogError) -> None:
         # Why a start has failed is in its error.
-        if self._serving or self._schedule.phase is SchedulePhase.OPENING:
+        if self._is_serving or self._schedule.phase is SchedulePhase.OPENING:
             log.error(action.event, **action.fields)
 
     # Not bound to the supervisor: such a cycle is collected seldom in a gateway.
@@ -432,7 +432,7 @@ class Supervisor:
                 raise
             log.exception("an error of the gateway", action="wait for a process")
             end = ProcessEnd(f"{type(error).__name__}: {error}")
-        if worker.killed is None and child.progress.current.loading:
+        if worker.kill_cause is None and child.progress.current.topic_number:
             # Another process may have killed it for the memory that this took.
             self._stop_loading(end.text if end.by_another else "the policy ended its process")
         current, now = child.progress.current, self._clock.now()
@@ -443,7 +443,7 @@ class Supervisor:
 
     def _stop_loading(self, reason: str) -> None:
         """Keep other workers from doing what has ended a worker."""
-        if self._topics_message and self._serving:
+        if self._topics_message and self._is_serving:
             log.warning("topics not loaded", reason=reason)
         self._topics_message = b""
 
@@ -460,7 +460,7 @@ class Supervisor:
 
     def on_ready(self, worker: Worker, ready: messages.Ready) -> None:
         """Handle READY."""
-        if not self._serving:
+        if not self._is_serving:
             self.patterns, self.needs_context, self.loads_topics, self._takes_client = ready[:4]
             self.drops_records = ready.drops_records
         self._schedule.loaded(worker, self._clock.now())
@@ -499,7 +499,7 @@ class Supervisor:
 
     def on_shared(self, worker: Worker, values: Sequence[tuple[str, bytes]]) -> None:
         """Handle SHARED."""
-        self._shared.put(values, worker)
+        self._shared_values.put(values, worker)
 
     def _share(self, values: Sequence[tuple[str, bytes]], source: object) -> None:
         """Send shared values to the other workers; a loading worker already has them."""
@@ -535,7 +535,7 @@ class Supervisor:
         except Exception:
             log.exception("an error of the gateway", action="tick")
         self._execute_actions()
-        return self._serving and self._schedule.is_idle
+        return self._is_serving and self._schedule.is_idle
 
     def _run(self, coroutine: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

@@ -38,17 +38,17 @@ class TimedOutBatches:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._until: TLRUCache[Batch, float] = TLRUCache(
+        self._end_times: TLRUCache[Batch, float] = TLRUCache(
             _CACHED_MAX, ttu=lambda _batch, expiry, _now: expiry, timer=clock
         )
 
     def add(self, batch: Batch, spent_s: float) -> None:
         """Add a batch that took this long without a result."""
-        self._until[batch] = self._clock() + _SUSPENSION_FACTOR * spent_s
+        self._end_times[batch] = self._clock() + _SUSPENSION_FACTOR * spent_s
 
     def is_suspended(self, batch: Batch) -> bool:
         """Return whether a batch is to be answered without another attempt."""
-        return batch in self._until
+        return batch in self._end_times
 
     def __bool__(self) -> bool:
-        return bool(self._until)
+        return bool(self._end_times)

@@ -28,20 +28,20 @@ class TopicLoading:
         """
         self._policies = policies
         self._on_loading = on_loading
-        self._left: deque[TopicPlan] = deque()
+        self._remaining_plans: deque[TopicPlan] = deque()
         self._number = 0
-        self._loaded = 0
+        self._loaded_count = 0
         self._total = 0
         self._problem = ""
 
     def __bool__(self) -> bool:
-        return bool(self._left)
+        return bool(self._remaining_plans)
 
     def add(self, plans: Iterable[TopicPlan]) -> None:
         """Load these, too."""
-        previous_count = len(self._left)
-        self._left.extend(plans)
-        self._total += len(self._left) - previous_count
+        previous_count = len(self._remaining_plans)
+        self._remaining_plans.extend(plans)
+        self._total += len(self._remaining_plans) - previous_count
 
     def load_next(self) -> TopicsLoaded | None:
         """Load one topic.
@@ -52,24 +52,24 @@ class TopicLoading:
         Returns:
             The outcome for all topics, after the last topic; None before.
         """
-        plan = self._left.popleft()
+        plan = self._remaining_plans.popleft()
         self._number += 1
         self._on_loading(self._number)
         try:
             self._policies.load_topic(plan)
         except RetriableException as error:
             self._add_problem(f"topic {plan.topic}: {error.message}")
-            self._left.clear()
+            self._remaining_plans.clear()
         except ConfigurationError as error:
             self._add_problem(str(error))
         else:
-            self._loaded += 1
+            self._loaded_count += 1
         finally:
             self._on_loading(0)
-        if self._left:
+        if self._remaining_plans:
             return None
-        report = TopicsLoaded(self._loaded, self._total, self._problem)
-        self._loaded = self._total = 0
+        report = TopicsLoaded(self._loaded_count, self._total, self._problem)
+        self._loaded_count = self._total = 0
         self._problem = ""
         return report
 

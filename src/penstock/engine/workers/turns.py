@@ -44,10 +44,10 @@ class Turn:
         is_new: Whether none of its batches has been counted, so that this is an estimate.
         number: The number of its entry in the order; 0 while it has no waiting jobs.
         timed_out: Whether its last job timed out before its turn came.
-        waiting: Its waiting jobs by partition, or by client if it replaces several clients.
+        jobs: Its waiting jobs by partition, or by client if it replaces several clients.
     """
 
-    __slots__ = ("expected_s", "is_new", "number", "start", "timed_out", "waiting")
+    __slots__ = ("expected_s", "is_new", "jobs", "number", "start", "timed_out")
 
     def __init__(self, start: float, expected_s: float) -> None:
         self.start = start
@@ -55,14 +55,14 @@ class Turn:
         self.is_new = True
         self.number = 0
         self.timed_out = False
-        self.waiting: OrderedDict[Hashable, OrderedDict[Any, None]] = OrderedDict()
+        self.jobs: OrderedDict[Hashable, OrderedDict[Any, None]] = OrderedDict()
 
 
 class ClientTurns:
     """The clients of a queue. An operation takes O(log n) in their number, amortized."""
 
     __slots__ = ("_by_client", "_first", "_forget_at", "_last", "_new_s", "_order", "_time",
-                 "_waiting")  # fmt: skip
+                 "_waiting_clients")  # fmt: skip
 
     def __init__(self) -> None:
         self._by_client: dict[Hashable, Turn] = {}
@@ -70,7 +70,7 @@ class ClientTurns:
         self._time = 0.0
         self._new_s = 0.0  # how long the first batches of new clients have taken of late
         self._first = self._last = 0
-        self._waiting = 0
+        self._waiting_clients = 0
         self._forget_at = _KEPT_MIN
 
     def __iter__(self) -> Iterator[tuple[Hashable, Turn]]:
@@ -88,7 +88,7 @@ class ClientTurns:
 
     def enter(self, turn: Turn) -> None:
         """Let a client wait."""
-        self._waiting += 1
+        self._waiting_clients += 1
         earliest = self._time - turn.expected_s if turn.timed_out else self._time
         turn.start = max(turn.start, earliest)
         self._insert(turn)
@@ -101,11 +101,11 @@ class ClientTurns:
             expected_s: The expected time of the job.
         """
         if not turn.number:
-            self._waiting += 1
+            self._waiting_clients += 1
         self._first -= 1
         counted_s = expected_s or LEAST_S
         turn.start -= counted_s
-        self._time -= counted_s / self._waiting
+        self._time -= counted_s / self._waiting_clients
         turn.number = self._first
         heappush(self._order, (_BEFORE_ALL, turn.number, turn))
 
@@ -123,9 +123,9 @@ class ClientTurns:
         counts_s = turn.expected_s or LEAST_S
         turn.timed_out = False
         turn.start += counts_s
-        self._time += counts_s / (self._waiting or 1)
+        self._time += counts_s / (self._waiting_clients or 1)
         if turn.number:
-            if turn.waiting:
+            if turn.jobs:
                 self._insert(turn)
             else:
                 self.leave(turn)
@@ -149,7 +149,7 @@ class ClientTurns:
             turn.is_new, turn.expected_s = False, 0.0
         turn.expected_s = _of_late(turn.expected_s, took_s)
         more_s = max(took_s, LEAST_S) - (expected_s or LEAST_S)
-        self._time += more_s / (self._waiting + 1)
+        self._time += more_s / (self._waiting_clients + 1)
         turn.start += more_s
         if turn.number:
             self._insert(turn)
@@ -157,7 +157,7 @@ class ClientTurns:
     def leave(self, turn: Turn) -> None:
         """Let a client wait no more."""
         turn.number = 0
-        self._waiting -= 1
+        self._waiting_clients -= 1
 
     def forget(self, client: Hashable) -> Turn | None:
         """Remove a client, and return its place."""
@@ -170,7 +170,7 @@ class ClientTurns:
         self._last += 1
         turn.number = self._last
         heappush(self._order, _entry(turn))
-        if len(self._order) > 2 * self._waiting + _KEPT_MIN:  # most are outdated
+        if len(self._order) > 2 * self._waiting_clients + _KEPT_MIN:  # most are outdated
             self._order = [_entry(turn) for _, turn in self]
             heapify(self._order)
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from uuid import UUID
 
+    from penstock.gateway.admin.gateway import AdminGateway
     from penstock.gateway.context.handler_context import HandlerContext
 
 INCREMENTAL: Final = 44
@@ -98,7 +99,7 @@ class _Resource(NamedTuple):
         return _SOURCE_OF_ALL_BROKERS if is_of_all_brokers else _SOURCES[self.given.resource_type]
 
 
-async def alter_configs(context: HandlerContext) -> bytes:
+async def alter_configs(context: HandlerContext[AdminGateway]) -> bytes:
     """Return the response to a request."""
     body = await context.body()
     try:
@@ -112,7 +113,7 @@ async def alter_configs(context: HandlerContext) -> bytes:
 class _AlterConfigs:
     """The handling of a request."""
 
-    def __init__(self, context: HandlerContext, body: Any) -> None:
+    def __init__(self, context: HandlerContext[AdminGateway], body: Any) -> None:
         self._context = context
         self._request = context.request
         self._body = body

@@ -27,14 +27,15 @@ from penstock.kafka.wire.requests.described_configs import TOPIC
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.gateway.admin.gateway import AdminGateway
     from penstock.gateway.context.handler_context import HandlerContext
 
 
-async def create_partitions(context: HandlerContext) -> bytes:
+async def create_partitions(context: HandlerContext[AdminGateway]) -> bytes:
     """Return the response to a request."""
-    settings, policies = context.gateway.topic_configs, context.gateway.policies
+    settings, policies = context.gateway.topic_configs, context.gateway.policies.topics
     body, steps = await context.body(), context.steps()
-    has_policy = policies.topics.create_topic is not None and policies.judges_partitions
+    has_policy = policies.create_topic is not None and policies.judges_partitions
     named = any(topic.name == settings.topic for topic in body.topics)
     if not (has_policy or named):
         return await context.forward()
@@ -88,7 +89,9 @@ async def create_partitions(context: HandlerContext) -> bytes:
     )
 
 
-async def _configs(context: HandlerContext, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+async def _configs(
+    context: HandlerContext[AdminGateway], topics: Sequence[str]
+) -> dict[str, dict[str, str]]:
     """Return the configs that were set on topics, as far as the client may see them."""
     steps = context.steps()
     resources = [

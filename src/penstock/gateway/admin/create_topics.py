@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
+    from penstock.gateway.admin.gateway import AdminGateway
     from penstock.gateway.context.handler_context import HandlerContext
 
 log = structlog.get_logger()
@@ -101,7 +102,7 @@ class _RequestedTopic(NamedTuple):
         return {config.name: config.value for config in self.given.configs}
 
 
-async def create_topics(context: HandlerContext) -> bytes:
+async def create_topics(context: HandlerContext[AdminGateway]) -> bytes:
     """Return the response to a request."""
     body = await context.body()
     gateway = context.gateway
@@ -123,7 +124,7 @@ class _CreateTopics:
     """The handling of a request."""
 
     def __init__(
-        self, context: HandlerContext, body: Any, requested: list[_RequestedTopic]
+        self, context: HandlerContext[AdminGateway], body: Any, requested: list[_RequestedTopic]
     ) -> None:
         self._context = context
         self._body = body
@@ -412,7 +413,7 @@ class _CreateTopics:
         ]
 
 
-async def _read(context: HandlerContext, topic: Any) -> _RequestedTopic:
+async def _read(context: HandlerContext[AdminGateway], topic: Any) -> _RequestedTopic:
     """Separate Penstock's topic level keys from a topic, except those that are invalid anyway."""
     steps = context.steps()
     own: dict[str, str | None] = {}

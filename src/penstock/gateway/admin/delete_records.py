@@ -16,10 +16,11 @@ from penstock.kafka.wire.client_requests import NO_TIME
 from penstock.kafka.wire.errors import INVALID_TOPIC_EXCEPTION
 
 if TYPE_CHECKING:
+    from penstock.gateway.admin.gateway import AdminGateway
     from penstock.gateway.context.handler_context import HandlerContext
 
 
-async def delete_records(context: HandlerContext) -> bytes:
+async def delete_records(context: HandlerContext[AdminGateway]) -> bytes:
     """Return the response to a request."""
     settings, body = context.gateway.topic_configs, await context.body()
     steps = context.steps()

@@ -21,6 +21,7 @@ from penstock.kafka.wire.errors import NONE, TOPIC_DELETION_DISABLED
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from penstock.gateway.admin.gateway import AdminGateway
     from penstock.gateway.context.handler_context import HandlerContext
 
 log = structlog.get_logger()
@@ -29,7 +30,7 @@ _IDS_FROM: Final = 6
 _MESSAGES_FROM: Final = 5
 
 
-async def delete_topics(context: HandlerContext) -> bytes:
+async def delete_topics(context: HandlerContext[AdminGateway]) -> bytes:
     """Return the response to a request."""
     settings, steps = context.gateway.topic_configs, context.steps()
     if not settings.are_stored:
@@ -81,7 +82,7 @@ class _RequestedTopics:
         refused: The topics that are not deleted.
     """
 
-    def __init__(self, context: HandlerContext, body: Any) -> None:
+    def __init__(self, context: HandlerContext[AdminGateway], body: Any) -> None:
         self._context = context
         self._body = body
         self._has_ids = context.request.version >= _IDS_FROM
@@ -101,7 +102,7 @@ class _RequestedTopics:
             (self.refused if is_own else self.kept).append(topic)
 
 
-async def _id_of_settings_topic(context: HandlerContext, body: Any) -> UUID | None:
+async def _id_of_settings_topic(context: HandlerContext[AdminGateway], body: Any) -> UUID | None:
     name = context.gateway.topic_configs.topic
     if name is None or all(topic.topic_id is None for topic in body.topics):
         return None
@@ -109,7 +110,10 @@ async def _id_of_settings_topic(context: HandlerContext, body: Any) -> UUID | No
 
 
 async def _forget(
-    context: HandlerContext, deleted: list[Any], ids: dict[str, UUID], over: dict[str, list[UUID]]
+    context: HandlerContext[AdminGateway],
+    deleted: list[Any],
+    ids: dict[str, UUID],
+    over: dict[str, list[UUID]],
 ) -> None:
     """Delete the configs of deleted topics, and close their policy instances."""
     settings = context.gateway.topic_configs
@@ -129,7 +133,7 @@ async def _forget(
         log.warning("settings of deleted topics are deleted later", reason=str(error))
 
 
-def _refusal(context: HandlerContext, requested: Any) -> Any:
+def _refusal(context: HandlerContext[AdminGateway], requested: Any) -> Any:
     types, version = context.request.response_types, context.request.version
     fields: dict[str, Any] = {"error_code": ErrorCode(TOPIC_DELETION_DISABLED)}
     if version >= _IDS_FROM:

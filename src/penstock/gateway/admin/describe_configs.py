@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
+    from penstock.gateway.admin.gateway import AdminGateway
     from penstock.gateway.context.exchange import Buffers
     from penstock.gateway.context.handler_context import HandlerContext
     from penstock.kafka.wire.requests.described_configs import Keys, Requested
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _WRITTEN_MAX: Final = 100
 
 
-async def describe_configs(context: HandlerContext) -> bytes | Buffers:
+async def describe_configs(context: HandlerContext[AdminGateway]) -> bytes | Buffers:
     """Return the response to a request."""
     request = context.request
     requested = await context.in_turns(
@@ -56,7 +57,7 @@ class _Ours:
     """Describes the topic level keys of topics, as often as each is named."""
 
     def __init__(
-        self, context: HandlerContext, requested: Requested, ids: Mapping[str, UUID]
+        self, context: HandlerContext[AdminGateway], requested: Requested, ids: Mapping[str, UUID]
     ) -> None:
         self._context = context
         self._requested = requested
@@ -101,7 +102,11 @@ class _Ours:
 
 
 def _config(
-    context: HandlerContext, requested: Requested, topic: str, name: str, own: Mapping[str, str]
+    context: HandlerContext[AdminGateway],
+    requested: Requested,
+    topic: str,
+    name: str,
+    own: Mapping[str, str],
 ) -> Any:
     """Describe a key."""
     types = context.request.response_types

@@ -22,6 +22,7 @@ from penstock.kafka.wire.errors import COORDINATOR_NOT_AVAILABLE
 from penstock.kafka.wire.requests.coordinator_keys import MANY_FROM, key_type, unavailable
 
 if TYPE_CHECKING:
+    from penstock.gateway.admin.gateway import AdminGateway
     from penstock.gateway.context.exchange import Buffers
     from penstock.gateway.context.handler_context import HandlerContext
 
@@ -31,7 +32,7 @@ _TOPICS: Final = {0: "__consumer_offsets", 1: "__transaction_state", 2: "__share
 """The internal topics, by the type of the coordinator key."""
 
 
-async def find_coordinator(context: HandlerContext) -> bytes | Buffers:
+async def find_coordinator(context: HandlerContext[AdminGateway]) -> bytes | Buffers:
     """Return the response to a request."""
     request = context.request
     topic = _TOPICS.get(key_type(request.frame, request.body_at, request.version))
@@ -53,7 +54,7 @@ async def find_coordinator(context: HandlerContext) -> bytes | Buffers:
     return await _refused(context, refusal.message)
 
 
-async def _refused(context: HandlerContext, why: str | None) -> bytes:
+async def _refused(context: HandlerContext[AdminGateway], why: str | None) -> bytes:
     """Return the response of a broker without a coordinator."""
     request, version = context.request, context.request.version
     if version >= MANY_FROM:

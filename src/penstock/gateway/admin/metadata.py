@@ -37,6 +37,7 @@ from penstock.kafka.wire.requests import topics
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.gateway.admin.gateway import AdminGateway
     from penstock.gateway.context.handler_context import HandlerContext
 
 _CHOICE_FROM: Final = 4
@@ -45,7 +46,7 @@ _OWN_VERSION: Final = 12
 _TIMEOUT: Final = i32Timedelta.parse(dt.timedelta(seconds=30))
 
 
-async def metadata(context: HandlerContext) -> bytes:
+async def metadata(context: HandlerContext[AdminGateway]) -> bytes:
     """Return the response to a request."""
     body = await context.body()
     version = context.request.version
@@ -61,7 +62,7 @@ async def metadata(context: HandlerContext) -> bytes:
 
 
 async def _with_creations(
-    context: HandlerContext, frame: bytes, unknown: Sequence[topics.UnknownTopic]
+    context: HandlerContext[AdminGateway], frame: bytes, unknown: Sequence[topics.UnknownTopic]
 ) -> bytes:
     """Create the topics that the policy accepts; return the response with its refusals."""
     refusals = {topic.name: await _refusal(context, topic.name) for topic in unknown}
@@ -74,7 +75,7 @@ async def _with_creations(
     return bytes(response)
 
 
-async def _without_creation(context: HandlerContext, body: Any) -> bytes:
+async def _without_creation(context: HandlerContext[AdminGateway], body: Any) -> bytes:
     """Send the client's request without automatic creation; return the response.
 
     Before version 4 a client cannot forbid it: the response has version 12.
@@ -86,7 +87,7 @@ async def _without_creation(context: HandlerContext, body: Any) -> bytes:
     return await context.send_metadata([topic.name for topic in body.topics])
 
 
-async def _in_old_version(context: HandlerContext, frame: bytes) -> bytes:
+async def _in_old_version(context: HandlerContext[AdminGateway], frame: bytes) -> bytes:
     learn = context.gateway.addresses.learn_for_clients
     api_key, kind = context.request.api_key, context.request.response_type
     parts = await context.in_turns(replace_in_slices(frame, api_key, _OWN_VERSION, learn))
@@ -94,7 +95,7 @@ async def _in_old_version(context: HandlerContext, frame: bytes) -> bytes:
     return await context.response(await context.in_turns(as_version(body, kind)))
 
 
-async def _refusal(context: HandlerContext, topic: str) -> PolicyRefusal | None:
+async def _refusal(context: HandlerContext[AdminGateway], topic: str) -> PolicyRefusal | None:
     checks = PolicyChecks.of(context, are_awaited=True)
     try:
         if topic in INTERNAL_TOPICS:
@@ -106,7 +107,9 @@ async def _refusal(context: HandlerContext, topic: str) -> PolicyRefusal | None:
     return created if isinstance(created, PolicyRefusal) else await checks.creation(created)
 
 
-async def _as_created(context: HandlerContext, topic: str) -> TopicCreation | PolicyRefusal:
+async def _as_created(
+    context: HandlerContext[AdminGateway], topic: str
+) -> TopicCreation | PolicyRefusal:
     """Return a topic as the cluster would create it automatically for the client."""
     request = CreateTopicsRequest(
         topics=(
@@ -129,9 +132,9 @@ async def _as_created(context: HandlerContext, topic: str) -> TopicCreation | Po
     return TopicCreation(topic, *counts, None, {})
 
 
-def _code(context: HandlerContext, refusal: PolicyRefusal | None) -> int:
+def _code(context: HandlerContext[AdminGateway], refusal: PolicyRefusal | None) -> int:
     if refusal is None:
         return UNKNOWN_TOPIC_OR_PARTITION
     if refusal.code == TOPIC_AUTHORIZATION_FAILED:
         return refusal.code
-    return context.gateway.policies.refused_automatic_creation_code
+    return context.gateway.policies.topics.refused_automatic_creation_code

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from penstock.engine.verdict import PolicyVerdict
+    from penstock.gateway.admin.gateway import AdminGateway
     from penstock.gateway.admin.topic_policies import TopicPolicies
-    from penstock.gateway.context.gateway_context import GatewayContext
     from penstock.gateway.context.handler_context import HandlerContext
     from penstock.kafka.cluster.metadata import MissingTopic
 
@@ -69,7 +69,7 @@ class Requester(NamedTuple):
     address: str | None = None
 
     @classmethod
-    def of(cls, context: HandlerContext) -> Requester:
+    def of(cls, context: HandlerContext[AdminGateway]) -> Requester:
         """Return the client that sent a request."""
         return cls(context.principal, context.request.client_id, context.address)
 
@@ -90,7 +90,7 @@ class PolicyChecks:
 
     def __init__(
         self,
-        gateway: GatewayContext,
+        gateway: AdminGateway,
         requester: Requester = _GATEWAY,
         *,
         are_awaited: bool = False,
@@ -106,7 +106,9 @@ class PolicyChecks:
         self._are_awaited = are_awaited
 
     @classmethod
-    def of(cls, context: HandlerContext, *, are_awaited: bool = False) -> PolicyChecks:
+    def of(
+        cls, context: HandlerContext[AdminGateway], *, are_awaited: bool = False
+    ) -> PolicyChecks:
         """Return the checks of a client's request."""
         return cls(context.gateway, Requester.of(context), are_awaited=are_awaited)
 
@@ -263,7 +265,7 @@ class PolicyChecks:
         )
 
 
-def keys_refused(context: HandlerContext, topic: str, reason: str) -> PolicyRefusal:
+def keys_refused(context: HandlerContext[AdminGateway], topic: str, reason: str) -> PolicyRefusal:
     """Return the refusal of a topic's keys, and log it with its client.
 
     Some programs, such as MirrorMaker, continue without them, and their topic is not judged.
@@ -280,7 +282,7 @@ def keys_refused(context: HandlerContext, topic: str, reason: str) -> PolicyRefu
     return PolicyRefusal(INVALID_CONFIG, reason)
 
 
-def explained(gateway: GatewayContext, message: str | None) -> str | None:
+def explained(gateway: AdminGateway, message: str | None) -> str | None:
     """Return a broker's message about an unknown config, with an explanation; None without one."""
     allowed = None
     if gateway.topic_configs.are_stored:
@@ -289,7 +291,7 @@ def explained(gateway: GatewayContext, message: str | None) -> str | None:
     return misnamed.explained(message, allowed)
 
 
-def syntax_error(gateway: GatewayContext, key: str, value: str) -> str | None:
+def syntax_error(gateway: AdminGateway, key: str, value: str) -> str | None:
     """Return why a key may not be set on topics, or why a value is not of its type."""
     if not gateway.policies.plan.allows_key(key):
         return (
@@ -300,7 +302,7 @@ def syntax_error(gateway: GatewayContext, key: str, value: str) -> str | None:
 
 
 def group_dead_letters_error(
-    gateway: GatewayContext, topic: str, value: str | None, own: Mapping[str, str]
+    gateway: AdminGateway, topic: str, value: str | None, own: Mapping[str, str]
 ) -> str | None:
     """Return why brokers may not write dead letters of share groups to a topic (KIP-1191).
 
@@ -322,7 +324,7 @@ def group_dead_letters_error(
 
 
 async def judging_error(
-    gateway: GatewayContext, topic: str, keys: AbstractSet[str], own: Mapping[str, str]
+    gateway: AdminGateway, topic: str, keys: AbstractSet[str], own: Mapping[str, str]
 ) -> str | None:
     """Return why a topic could not be judged after a request; None if it could be.
 
@@ -353,7 +355,7 @@ async def judging_error(
     return why and definitions.invalid_value(key, own.get(key, "null"), why)
 
 
-async def config_error(gateway: GatewayContext, key: str, value: str) -> str | None:
+async def config_error(gateway: AdminGateway, key: str, value: str) -> str | None:
     """Return why a topic level key cannot have a value on a topic; None if it can."""
     reason = syntax_error(gateway, key, value)
     if reason is not None:
@@ -374,7 +376,7 @@ async def config_error(gateway: GatewayContext, key: str, value: str) -> str | N
     return why and definitions.invalid_value(key, value, why)
 
 
-async def _about_class(gateway: GatewayContext, name: str) -> str | None:
+async def _about_class(gateway: AdminGateway, name: str) -> str | None:
     if not gateway.policies.plan.allows_class(name):
         return (
             f"Class {name} may not be named: it is neither in the gateway's configuration file "

@@ -23,6 +23,7 @@ from penstock.kafka.wire.errors import NONE, POLICY_VIOLATION
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from penstock.gateway.admin.gateway import AdminGateway
     from penstock.gateway.context.handler_context import HandlerContext
 
 
@@ -30,7 +31,7 @@ _NAMES_MAX: Final = 20
 """So many topics a message names."""
 
 
-async def streams_group_heartbeat(context: HandlerContext) -> bytes:
+async def streams_group_heartbeat(context: HandlerContext[AdminGateway]) -> bytes:
     """Return the response to a request."""
     topology = (await context.body()).topology
     if topology is None:
@@ -101,7 +102,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-async def _refused(context: HandlerContext, refusal: PolicyRefusal) -> bytes:
+async def _refused(context: HandlerContext[AdminGateway], refusal: PolicyRefusal) -> bytes:
     body = await context.body()
     # Version 1 has it in 64 bits, and -1 where there is none (KIP-1331).
     lag = {} if context.request.version else {"acceptable_recovery_lag": i32(0)}

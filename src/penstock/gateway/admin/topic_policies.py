@@ -37,7 +37,15 @@ _OBSERVED_MAX: Final = 100
 
 
 class TopicPolicies:
-    """The policies for topics and configs of one configuration."""
+    """The policies for topics and configs of one configuration.
+
+    Attributes:
+        create_topic: The class of the `CreateTopicPolicy`; None without one.
+        alter_config: The class of the `AlterConfigPolicy`; None without one.
+        judges_partitions: Whether `CreateTopicPolicy` is applied to CreatePartitions.
+        refused_automatic_creation_code: The error code in Metadata responses for a topic whose
+            automatic creation was refused.
+    """
 
     def __init__(
         self,
@@ -57,6 +65,10 @@ class TopicPolicies:
         self._observing = 0
         self.create_topic = configuration.create_topic_policy_class_name
         self.alter_config = configuration.alter_config_policy_class_name
+        self.judges_partitions = configuration.create_topic_policy_create_partitions
+        self.refused_automatic_creation_code = int(
+            configuration.create_topic_policy_auto_create_error_code
+        )
         named = {CREATE_TOPIC: self.create_topic, ALTER_CONFIG: self.alter_config}
         names = {key: (name,) if name else () for key, name in named.items()}
         self._pool: Supervisor | None = None

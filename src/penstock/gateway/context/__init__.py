@@ -1,1 +1,1 @@
-"""The arguments of the handlers of requests: the gateway's parts, a request, its exchange."""
+"""The arguments of the handlers of requests: a request, its exchange, its connection."""

@@ -10,14 +10,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
-    from penstock.gateway.context.gateway_context import GatewayContext
-    from penstock.gateway.context.policy_set import PolicySet
-    from penstock.gateway.context.topic_names import TopicNames
-    from penstock.gateway.sessions.authentication import ConnectionAuthentication
-    from penstock.kafka.wire.requests.produce import RequestReader
     from penstock.kafka.wire.requests.share_fetch import Rewriter
     from penstock.kafka.wire.slices import Slices
 
@@ -65,6 +59,18 @@ TRANSITIONS: Final[dict[ExchangeState, frozenset[ExchangeState]]] = {
     ExchangeState.COMPLETED: frozenset(),
     ExchangeState.CANCELLED: frozenset({ExchangeState.CANCELLED}),
 }
+
+
+class JudgingPolicies(Protocol):
+    """The policies that judge a request, as far as the end of its connection concerns them."""
+
+    @property
+    def cancel(self) -> Callable[[Hashable], None]:
+        """Cancels the waiting jobs of a client."""
+
+    @property
+    def leave(self) -> Callable[[Hashable], None]:
+        """Has all clients that are gone share a turn."""
 
 
 class Exchange:
@@ -115,7 +121,7 @@ class Exchange:
         self.state = state
 
     @property
-    def policies(self) -> PolicySet | None:
+    def policies(self) -> JudgingPolicies | None:
         """The policies that judge the request, or None."""
         return None
 
@@ -215,7 +221,7 @@ class Held(Exchange):
         """Return True: the state of producers depends on the response."""
         return True
 
-    def start(self, connection: ConnectionContext) -> None:
+    def start(self) -> None:
         """Start processing. `ConnectionContext.advance` is called after each state change."""
         raise NotImplementedError
 
@@ -235,58 +241,24 @@ class Held(Exchange):
         raise NotImplementedError
 
 
+class Authentication(Protocol):
+    """The authentication of a client."""
+
+    @property
+    def principal(self) -> str | None:
+        """The principal of the client; None if it is not known."""
+
+
 class ConnectionContext(Protocol):
-    """The connection of a held request.
-
-    Attributes:
-        submitting: Done when the batches of its last long Produce request have been submitted.
-    """
-
-    submitting: asyncio.Future[None] | None
+    """The connection of a held request."""
 
     @property
-    def gateway(self) -> GatewayContext:
-        """The gateway."""
-
-    @property
-    def number(self) -> int:
-        """A number that identifies the connection in this process."""
-
-    @property
-    def authentication(self) -> ConnectionAuthentication:
-        """The client's authentication state and principal."""
+    def authentication(self) -> Authentication:
+        """Who the client is."""
 
     @property
     def address(self) -> str | None:
         """The client's address; None if it is not known."""
-
-    @property
-    def node(self) -> int | None:
-        """The node id of the broker that the client connected to; None for any broker."""
-
-    @property
-    def topics(self) -> TopicNames:
-        """The topic names and ids that the broker returned over this connection."""
-
-    @property
-    def produce_requests(self) -> RequestReader:
-        """Reads Produce requests of this connection."""
-
-    @property
-    def may_change_policies(self) -> bool:
-        """Whether a request that has not been sent yet may change the policies of topics."""
-
-    @property
-    def has_undecided(self) -> bool:
-        """Whether the decision about a Produce request is missing."""
-
-    @property
-    def may_support_describe_producers(self) -> bool:
-        """Whether the broker may support DescribeProducers: True until it is known."""
-
-    @property
-    def supports_leader_epochs(self) -> bool:
-        """Whether the broker, if it supports DescribeProducers, returns the ends of epochs."""
 
     def send_request(
         self,
@@ -304,9 +276,6 @@ class ConnectionContext(Protocol):
 
     def hold(self, exchange: Held, size: int) -> None:
         """Count memory that a waiting request uses from now on; less, if `size` is negative."""
-
-    def check_describe_producers_support(self, on_known: Callable[[bool], None]) -> None:
-        """Call `on_known` with whether the broker supports DescribeProducers (KIP-664)."""
 
     def advance(self) -> None:
         """Continue with the requests: the state of a held request has changed."""

@@ -1,4 +1,4 @@
-"""The interface of handlers.
+"""The context in which handlers work.
 
 A handler is a coroutine for the requests of one API. It may send requests to the broker over the
 client's connection, and use policies and topic configs; it returns the response.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 import structlog
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.gateway.context.exchange import Buffers, ConnectionContext, Transform
-    from penstock.gateway.context.gateway_context import GatewayContext
-    from penstock.gateway.context.turns import Steps
+    from penstock.gateway.context.turns import Steps, Turns
+    from penstock.kafka.cluster.metadata import ClusterMetadata
     from penstock.kafka.wire import client_requests
     from penstock.kafka.wire.slices import Slices
 
@@ -37,23 +37,31 @@ _LAG_RETRIES, _LAG_RETRY_S = 40, 0.05
 log = structlog.get_logger()
 
 
-class Handler(Protocol):
-    """Handles the requests of one API."""
+class HandlerGateway(Protocol):
+    """A gateway, as the requests of any handler see it."""
 
-    def __call__(self, context: HandlerContext) -> Coroutine[object, object, bytes | Buffers]:
-        """Return the frame of the response, or its buffers.
+    @property
+    def cluster(self) -> ClusterMetadata:
+        """The metadata of the cluster, as the gateway's own principal sees it."""
 
-        Raises:
-            WireError: The request or a response of the broker cannot be read.
-        """
+    @property
+    def turns(self) -> Turns:
+        """Does long work in slices."""
+
+    def run(self, coroutine: Coroutine[object, object, object]) -> asyncio.Task[object]:
+        """Run a coroutine independently of the connections, for as long as the gateway runs."""
 
 
-class HandlerContext:
+G_co = TypeVar("G_co", bound=HandlerGateway, covariant=True)
+
+
+class HandlerContext(Generic[G_co]):
     """The context of a request for its handler.
 
     Attributes:
         request: The client's request.
         connection: The client's connection to its broker.
+        gateway: The parts of the gateway that the handler uses.
         hold: Counts memory that the handler uses until it has responded; responses of the broker
             are counted already.
     """
@@ -62,6 +70,7 @@ class HandlerContext:
         self,
         request: client_requests.ClientRequest,
         connection: ConnectionContext,
+        gateway: G_co,
         transform: Transform | None,
         hold: Callable[[int], None],
     ) -> None:
@@ -70,6 +79,7 @@ class HandlerContext:
         Args:
             request: The client's request.
             connection: The client's connection to its broker.
+            gateway: The parts of the gateway that the handler uses.
             transform: Turns the broker's response into the client's.
             hold: Counts memory that the handler uses until it has responded.
         """
@@ -77,7 +87,7 @@ class HandlerContext:
         self.hold = hold
         self.connection = connection
         self._transform = transform
-        self.gateway: GatewayContext = connection.gateway
+        self.gateway = gateway
         self._body: Any = None
         self._lag_retries = _LAG_RETRIES
 

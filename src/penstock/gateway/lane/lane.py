@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import structlog
 
 from penstock.gateway.lane.left_to_python import LeftToPython
 from penstock.gateway.lane.table import Action, Rows, compiled
 from penstock.gateway.lane.table_topics import TableTopics
-from penstock.gateway.lane.topics import KnownTopics
 from penstock.gateway.observing.metrics.cells import BOUNDS
 from penstock.gateway.observing.metrics.process_usage import most_descriptors
-from penstock.gateway.sessions.between import Between
+from penstock.gateway.produce.gateway import KnownTopics
+from penstock.gateway.sessions.between import Between, Figures, GivenBack
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterable, Sized
 
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.gateway.context.gateway_context import GatewayContext
     from penstock.gateway.context.topic_names import TopicNames
+    from penstock.gateway.lane.table import ForwardingGateway
     from penstock.gateway.sessions.session import Session
     from penstock.kafka.wire.requests.produce import TopicData
 
@@ -47,64 +47,13 @@ class Owner(Protocol):
         """Close both connections at once."""
 
 
-class Figures(NamedTuple):
-    """The state of a connection that is forwarded natively.
-
-    Attributes:
-        missing_bytes: The bytes of the current request that have not been received yet.
-        unanswered: The number of requests without a response.
-        is_blocked: Whether one side does not read.
-        last_active: When bytes were received last, by the monotonic clock.
-        received: How many bytes of the client were received.
-        request_left: How many bytes of its request, or of its head, are missing; None between them.
-        unread_s: For how long the client was not read.
-    """
-
-    held_bytes: int
-    missing_bytes: int
-    unanswered: int
-    is_blocked: bool
-    last_active: float
-    received: int
-    request_left: int | None
-    unread_s: float
-
-
-class GivenBack(NamedTuple):
-    """A connection that Python has again.
-
-    Attributes:
-        between: The state between the bytes.
-        to_broker: Bytes that are not yet sent to the broker.
-        to_client: Bytes that are not yet sent to the client.
-        from_client: Bytes that were received from the client, and are not yet processed.
-        from_broker: Bytes that were received from the broker, and are not yet processed.
-        client_failed: Whether the client's connection has failed.
-        broker_failed: Whether the broker's connection has failed.
-        forwarded: How many requests were forwarded.
-        received: How many bytes of the client were received, those not processed included.
-        unread_s: For how long the client was not read.
-    """
-
-    between: Between
-    to_broker: bytes
-    to_client: bytes
-    from_client: bytes
-    from_broker: bytes
-    client_failed: bool
-    broker_failed: bool
-    forwarded: int
-    received: int
-    unread_s: float
-
-
 class Lane(KnownTopics):
     """The native threads of a gateway, and the connections that they have."""
 
     def __init__(
         self,
         native: Any,
-        gateway: GatewayContext,
+        gateway: ForwardingGateway,
         loop: asyncio.AbstractEventLoop,
         *,
         connections: Sized,

@@ -6,14 +6,16 @@ The lane has the simple actions. For everything else the action is `PYTHON`.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from penstock.gateway.produce.forwarded_at_once import is_decided_by_topics
+from penstock.gateway.produce.gateway import RoutingGateway
 from penstock.gateway.sessions.routes import ROUTES, pass_through
 from penstock.kafka.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from penstock.gateway.context.gateway_context import GatewayContext
+    from penstock.gateway.observing.metrics.counts import GatewayCounts
+    from penstock.gateway.produce.postponed_batches import PostponedBatches
     from penstock.gateway.sessions.routes import Route
 
 _LAST_VERSION: Final = 31
@@ -38,19 +40,34 @@ Rows = tuple[tuple[int, int, bytes], ...]
 """API keys, their first version, and the actions for this version and those after it."""
 
 
+class ForwardingGateway(RoutingGateway, Protocol):
+    """A gateway whose connections are forwarded."""
+
+    @property
+    def postponed(self) -> PostponedBatches:
+        """The batches whose retry has to arrive before later batches."""
+
+    @property
+    def counts(self) -> GatewayCounts | None:
+        """The counts; None if nothing reads them."""
+
+    def clock(self) -> float:
+        """Return the monotonic time in seconds."""
+
+
 class _WithProducers:
     """A gateway that has the state of a producer, as one may have in the next moment."""
 
     producers = True
 
-    def __init__(self, gateway: GatewayContext) -> None:
+    def __init__(self, gateway: RoutingGateway) -> None:
         self._gateway = gateway
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._gateway, name)
 
 
-def compiled(gateway: GatewayContext) -> Rows:
+def compiled(gateway: RoutingGateway) -> Rows:
     """Return the actions that are in force. An API without a row is forwarded.
 
     They hold until policies, topic configs or stores of the gateway are replaced.
@@ -58,20 +75,20 @@ def compiled(gateway: GatewayContext) -> Rows:
     route_context = gateway
     has_policies = not gateway.policies.plan.is_empty or gateway.topic_configs.are_stored
     if has_policies or gateway.shared_producers is not None:
-        route_context = cast("GatewayContext", _WithProducers(gateway))
-    produce = Action.KNOWN if is_decided_by_topics(gateway) else Action.PYTHON
+        route_context = cast("RoutingGateway", _WithProducers(gateway))
+    produce = Action.KNOWN if is_decided_by_topics(gateway.policies) else Action.PYTHON
     return tuple(
         (row.api_key, row.versions[0], _actions(row, route_context, produce)) for row in ROUTES
     )
 
 
-def _actions(row: Route, gateway: GatewayContext, produce: Action) -> bytes:
+def _actions(row: Route, gateway: RoutingGateway, produce: Action) -> bytes:
     first, last = row.versions
     versions = range(first, min(last, _LAST_VERSION) + 1)
     return bytes(_action(row, gateway, version, produce) for version in versions)
 
 
-def _action(row: Route, gateway: GatewayContext, version: int, produce: Action) -> Action:
+def _action(row: Route, gateway: RoutingGateway, version: int, produce: Action) -> Action:
     try:
         is_held = row.hold(gateway, version) is not None
     except WireError:

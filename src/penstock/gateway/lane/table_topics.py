@@ -6,15 +6,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from penstock.configuration.topic_keys import ENFORCE
-from penstock.gateway.lane.topics import KnownTopics
+from penstock.gateway.produce.gateway import KnownTopics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.gateway.context.gateway_context import GatewayContext
     from penstock.gateway.context.topic_names import TopicNames
-    from penstock.gateway.lane.table import Rows
+    from penstock.gateway.lane.table import ForwardingGateway, Rows
     from penstock.kafka.wire.requests.produce import TopicData
     from penstock.policies.by_columns import NativeJudge
 
@@ -26,7 +25,7 @@ class TableTopics(KnownTopics):
         table: The native table.
     """
 
-    def __init__(self, native: Any, gateway: GatewayContext, rows: Rows) -> None:
+    def __init__(self, native: Any, gateway: ForwardingGateway, rows: Rows) -> None:
         """Make a table that knows no topic.
 
         Args:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.configuration import Address, ConfigurationError
-from penstock.gateway.lane.availability import why_without_tls
 from penstock.gateway.listening.addresses import Addresses, BrokerNames, BrokerPorts
 from penstock.gateway.listening.certificate_names import CertificateNames
 from penstock.gateway.listening.endpoints import broker_ports_of, names_that_are_not_covered
@@ -48,7 +47,7 @@ class Listening:
         limits: ConnectionLimits,
         make: MakeConnection,
         native: Any | None = None,
-        brokers_in_python: str = "",
+        in_python: str = "",
     ) -> None:
         """Prepare; `open` listens.
 
@@ -58,11 +57,12 @@ class Listening:
                 the broker, the client's address, and a function to be called when the connection is
                 closed.
             native: The native module, if it is to have the TLS of clients.
-            brokers_in_python: Why they cannot have connections to brokers; empty if they can.
+            in_python: Why native threads may not have connections with TLS, of clients or to
+                brokers; empty if they may.
         """
         self._configuration = configuration
         self._endpoints = endpoints
-        self._tls = _tls(configuration, endpoints, native, brokers_in_python)
+        self._tls = _tls(configuration, endpoints, native, in_python)
         self._limits = limits
         self._make = make
         self._listeners: list[Listener] = []
@@ -221,15 +221,15 @@ def _tls(
     configuration: Configuration,
     endpoints: Endpoints,
     native: Any | None,
-    brokers_in_python: str,
+    in_python: str,
 ) -> ssl.SSLContext | NativeTls | None:
     """Return the TLS of the listeners; None without TLS."""
     context = endpoints.listener_tls
     if native is None or context is None:
         return context
     # No thread would have such a connection if its brokers' side is Python's.
-    if reason := why_without_tls() or brokers_in_python:
-        log.info("connections with TLS are processed in Python", reason=reason)
+    if in_python:
+        log.info("connections with TLS are processed in Python", reason=in_python)
         return context
     return NativeTls(
         native, context, configuration.properties, configuration.path, endpoints.server_names

@@ -47,12 +47,12 @@ from penstock.kafka.wire.requests import transactions
 from penstock.kafka.wire.requests.transactions import COMPLETE, EMPTY, TransactionState
 
 if TYPE_CHECKING:
-    from penstock.gateway.context.handler_context import HandlerContext
+    from penstock.gateway.context.handler_context import HandlerContext, HandlerGateway
 
 _NO_PRODUCER = ProducerIdAndEpoch(-1, -1)
 
 
-async def end_txn(context: HandlerContext) -> bytes:
+async def end_txn(context: HandlerContext[HandlerGateway]) -> bytes:
     """Return the response to a request."""
     request = context.request
     response = await context.forward()
@@ -74,7 +74,7 @@ async def end_txn(context: HandlerContext) -> bytes:
 
 
 async def _end_empty(
-    context: HandlerContext, body: Any, code: int
+    context: HandlerContext[HandlerGateway], body: Any, code: int
 ) -> tuple[int, ProducerIdAndEpoch]:
     """End a transaction without partitions.
 

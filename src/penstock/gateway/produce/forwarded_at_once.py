@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 
     from penstock.engine.inline import InlineJudge
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.gateway.context.exchange import ConnectionContext
-    from penstock.gateway.context.gateway_context import GatewayContext
-    from penstock.gateway.lane.topics import KnownTopics
     from penstock.gateway.observing.metrics.counts import GatewayCounts
+    from penstock.gateway.produce.gateway import KnownTopics, ProduceConnection, ProduceGateway
+    from penstock.gateway.produce.policy_set import PolicySet
     from penstock.kafka.wire.requests.produce import ProduceRequest, TopicData
 
 _ENTRIES_MAX: Final = 1_000
@@ -35,7 +34,7 @@ _ENTRIES_MAX: Final = 1_000
 
 
 def known_topics(
-    request: ProduceRequest, connection: ConnectionContext
+    request: ProduceRequest, connection: ProduceConnection
 ) -> Sequence[tuple[TopicPlan, TopicData]] | None:
     """Return the topics that have policies; None if a request has to take all steps.
 
@@ -52,7 +51,7 @@ def known_topics(
 def is_forwarded_at_once(
     topic_plans: Sequence[tuple[TopicPlan, TopicData]],
     request: ProduceRequest,
-    connection: ConnectionContext,
+    connection: ProduceConnection,
 ) -> bool:
     """Return whether all batches of a request are accepted inline, or need not be judged.
 
@@ -71,7 +70,7 @@ def is_forwarded_at_once(
 def _are_accepted(
     topic_plans: Sequence[tuple[TopicPlan, TopicData]],
     request: ProduceRequest,
-    connection: ConnectionContext,
+    connection: ProduceConnection,
 ) -> bool:
     """Return whether the batches of topics with policies are accepted inline, or only observed."""
     waited_for = [(plan.waited_for, plan, topic) for plan, topic in topic_plans if plan.waited_for]
@@ -89,7 +88,7 @@ def _are_accepted(
 
 
 def _judged_topics(
-    request: ProduceRequest, connection: ConnectionContext
+    request: ProduceRequest, connection: ProduceConnection
 ) -> list[tuple[TopicPlan, TopicData]] | None:
     """Return the topics that have policies; None if the request has an unknown topic.
 
@@ -110,16 +109,16 @@ def _judged_topics(
     return topic_plans
 
 
-def is_decided_by_topics(gateway: GatewayContext) -> bool:
+def is_decided_by_topics(policies: PolicySet) -> bool:
     """Return whether a topic's name or id alone may decide which policies judge its batches.
 
     Then that is so until the policies, or the configs of a topic, change, and while no batch for
     the topic is postponed, and none of its batches may have to be changed (`_may_be_changed`).
     """
-    return not gateway.policies.whole_request
+    return not policies.whole_request
 
 
-def _may_be_changed(topic: TopicData, name: str, gateway: GatewayContext) -> bool:
+def _may_be_changed(topic: TopicData, name: str, gateway: ProduceGateway) -> bool:
     """Return whether a topic's batches may have to be changed, at least their sequence numbers.
 
     Records of the topic may be dropped, or were dropped before, here or by another gateway; or it
@@ -139,7 +138,7 @@ def _may_be_changed(topic: TopicData, name: str, gateway: GatewayContext) -> boo
 def _observe_all(
     topic_plans: Sequence[tuple[TopicPlan, TopicData]],
     request: ProduceRequest,
-    connection: ConnectionContext,
+    connection: ProduceConnection,
 ) -> bool:
     """Judge all observed topics of a request; return False if an id must be looked up first."""
     observed = []
@@ -160,7 +159,7 @@ def observe(
     topic_id: UUID,
     topic: TopicData,
     request: ProduceRequest,
-    connection: ConnectionContext,
+    connection: ProduceConnection,
 ) -> None:
     """Judge the batches of an observed topic; the request does not wait for it.
 
@@ -188,18 +187,18 @@ def observe(
             observed.submit(batch, request.records(partition))
 
 
-def sender_of(request: ProduceRequest, connection: ConnectionContext) -> ClientContext:
+def sender_of(request: ProduceRequest, connection: ProduceConnection) -> ClientContext:
     """Return who sends a request, for policies."""
     return ClientContext(connection.authentication.principal, request.client_id, connection.address)
 
 
-def _topic_id(topic: TopicData, connection: ConnectionContext) -> UUID | None:
+def _topic_id(topic: TopicData, connection: ProduceConnection) -> UUID | None:
     if topic.topic_id is not None or topic.name is None:
         return topic.topic_id
     return cached_topic_id(topic.name, connection)
 
 
-def _is_possible(connection: ConnectionContext) -> bool:
+def _is_possible(connection: ProduceConnection) -> bool:
     gateway = connection.gateway
     policies = gateway.policies
     return not (
@@ -216,7 +215,7 @@ def _is_possible(connection: ConnectionContext) -> bool:
 def _are_in_order(
     topic_plans: Sequence[tuple[TopicPlan, TopicData]],
     request: ProduceRequest,
-    connection: ConnectionContext,
+    connection: ProduceConnection,
 ) -> bool:
     """Return whether no earlier batch has to be retried first."""
     return not any(plan.quarantines for plan, _ in topic_plans) and all(
@@ -225,7 +224,7 @@ def _are_in_order(
 
 
 def _is_in_order(
-    name: str, topic: TopicData, request: ProduceRequest, connection: ConnectionContext
+    name: str, topic: TopicData, request: ProduceRequest, connection: ProduceConnection
 ) -> bool:
     """Return whether no earlier batch for a topic has to be retried first."""
     postponed = connection.gateway.postponed
@@ -280,7 +279,7 @@ def _accepts_all(
 
 
 def _name_and_configs(
-    topic: TopicData, connection: ConnectionContext
+    topic: TopicData, connection: ProduceConnection
 ) -> tuple[str, Mapping[str, str]] | None:
     """Return a topic's name and its own configs; None if not known, or it is the gateway's."""
     gateway = connection.gateway
@@ -302,13 +301,13 @@ def _name_and_configs(
         return None
 
 
-def cached_topic_id(name: str, connection: ConnectionContext) -> UUID | None:
+def cached_topic_id(name: str, connection: ProduceConnection) -> UUID | None:
     """Return a topic's id, if it was stored after the last change of the topic's configs."""
     change_time = connection.gateway.topic_configs.changed_at(name)
     return connection.topics.topic_id(name, changed_at=change_time)
 
 
-def is_for_gateways(name: str, gateway: GatewayContext) -> bool:
+def is_for_gateways(name: str, gateway: ProduceGateway) -> bool:
     """Return whether a topic is written by gateways only, so that no client may write to it."""
     shared = gateway.shared_producers
     return name in (gateway.topic_configs.topic, gateway.audit_topic) or (

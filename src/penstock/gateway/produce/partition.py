@@ -1,18 +1,16 @@
 """A topic and a partition of a Produce request, from the request to its response.
 
-The state of a partition's batch is only here: its producer, its verdict, its
-replacement, its response. `verdicts` applies a verdict, and
+All that is known of a partition's batch is only here: its state (`partition_state`), its producer,
+its verdict, its replacement, the decision about it, its response. `verdicts` applies a verdict, and
 `intercepted.batches` decides what is sent.
 """
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
-from penstock.kafka.records.header import checksum, read_producer
+from penstock.gateway.produce.partition_state import PartitionState
+from penstock.kafka.records.header import read_producer
 from penstock.kafka.wire.names import NO_ID
 
 if TYPE_CHECKING:
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.dead_letters.failures import LettersRefused
     from penstock.gateway.produce.producer_state.arrivals import Arrival
     from penstock.gateway.produce.producer_state.producer.batch import Batch
+    from penstock.gateway.produce.producer_state.producer.numbers import Range
+    from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
     from penstock.kafka.records.header import BatchProducer
     from penstock.kafka.wire.requests.produce import (
         PartitionData,
@@ -31,19 +31,44 @@ if TYPE_CHECKING:
         ProduceRequest,
     )
 
+    Buffer = bytes | memoryview
+
     StoreLetters = Callable[[bytes, Callable[[str | None], None], Hashable], None]
     """Stores dead letters; see `dead_letters.writer.DeadLetterWriter.store`."""
 
 
-class Judging(Enum):
-    """Whether a batch that may not be sent as it is has been judged."""
+class BatchIdentity(NamedTuple):
+    """Identifies a batch of a producer whose sequence numbers may have to be changed.
 
-    NONE = "none"
-    """The topic has no policies; sequence numbers may have to be changed."""
-    AWAITED = "awaited"
-    """The batch needs a verdict, or the result of its first attempt, before it is sent."""
-    JUDGED = "judged"
-    """There is a verdict."""
+    The first parameters of several methods of `Producers`, in order.
+
+    Attributes:
+        key: Its producer, by the name of the topic.
+        arrival: Its producer, by the name or id of the topic as in the request.
+        epoch: The producer epoch.
+        numbers: The producer's sequence numbers.
+    """
+
+    key: ProducerKey
+    arrival: Arrival
+    epoch: int
+    numbers: Range
+
+
+class Decision(NamedTuple):
+    """The decision about a batch whose sequence numbers may have to be changed.
+
+    Attributes:
+        identity: Identifies the batch.
+        batch: The batch in the state of its producer.
+        data: The bytes for the broker, except for the sequence numbers; None if nothing is left.
+        is_original: Whether these are the client's bytes.
+    """
+
+    identity: BatchIdentity
+    batch: Batch
+    data: Buffer | None
+    is_original: bool
 
 
 class ProduceTopic:
@@ -83,6 +108,9 @@ class ProduceTopic:
 
 
 _NOT_READ: Final = object()
+# For each batch: to read the member of an Enum takes longer.
+_UNCHANGED: Final = PartitionState.UNCHANGED
+_ANSWERED: Final = PartitionState.ANSWERED
 
 
 class ProducePartition:
@@ -91,33 +119,25 @@ class ProducePartition:
     Attributes:
         index: Its position in the topic's part of the request.
         number: The partition's number.
-        response: The gateway's own response, such as of a batch that a verdict refuses; None if
-            it has none.
-        verdict: The verdict that accepts the batch, if it is counted or reported; None otherwise.
-        is_retry: Whether an earlier attempt of the batch is known.
-        lost_before: Whether that attempt lost records.
+        state: The state of the batch.
+        arrival: Its producer as in the request, while later batches of the producer wait for the
+            decision about it; None otherwise.
+        dropped_before: The positions of the records that its first attempt lost; None if no earlier
+            attempt is known.
         store_letters: Stores dead letters of the batch; None if it has none.
         refused_letters: Why their topic does not take its dead letters; None if it does.
-        arrival: Its producer as in the request, if sequence numbers may have to be changed.
-        is_registered: Whether later batches of the producer wait for the decision.
-        judging: Whether it is judged; None for a batch that is sent as it is.
+        identity: Identifies the batch where its sequence numbers may have to be changed; None
+            otherwise.
+        verdict: The verdict that accepts the batch, if it is counted or reported; None otherwise.
         replacement: The batch that is sent instead, because of policies.
-        keeps_numbers: Whether it is sent with its sequence numbers, since nothing is dropped.
-        key: Its producer; only for a batch of a producer that may not be sent unchanged.
-        numbers: The producer's sequence numbers; as `key`.
-        is_unknown: Whether the producer is unknown, so that it has to begin again.
-        decided: The decision about the batch; None if its numbers are not changed.
-        outgoing: The bytes for the broker, as they were decided.
-        is_unchanged: Whether the broker gets the client's bytes instead.
+        decision: The decision about the batch; None if its numbers are not changed.
+        response: The gateway's own response, such as of a batch that a verdict refuses; None if
+            it has none.
     """
 
-    __slots__ = ("_part", "_producer", "arrival", "decided", "index", "is_registered", "is_retry",
-                 "is_unchanged", "is_unknown", "judging", "keeps_numbers", "key", "lost_before",
-                 "number", "numbers", "outgoing", "refused_letters", "replacement", "response",
-                 "store_letters", "topic", "verdict")  # fmt: skip
-
-    key: ProducerKey
-    numbers: Range
+    __slots__ = ("_part", "_producer", "arrival", "decision", "dropped_before", "identity", "index",
+                 "number", "refused_letters", "replacement", "response", "state", "store_letters",
+                 "topic", "verdict")  # fmt: skip
 
     def __init__(self, topic: ProduceTopic, index: int, part: PartitionData) -> None:
         self.topic = topic
@@ -125,21 +145,47 @@ class ProducePartition:
         self.number = part.number
         self._part = part
         self._producer: object = _NOT_READ
-        self.response: PartitionResponse | None = None
-        self.verdict: PolicyVerdict | None = None
-        self.is_retry = False
-        self.lost_before = False
+        self.state: PartitionState = _UNCHANGED
+        self.arrival: Arrival | None = None
+        self.dropped_before: Sequence[int] | None = None
         self.store_letters: StoreLetters | None = None
         self.refused_letters: LettersRefused | None = None
-        self.arrival: Arrival | None = None
-        self.is_registered = False
-        self.judging: Judging | None = None
+        self.identity: BatchIdentity | None = None
+        self.verdict: PolicyVerdict | None = None
         self.replacement: Replacement | None = None
-        self.keeps_numbers = False
-        self.is_unknown = False
-        self.decided: Batch | None = None
-        self.outgoing: bytes | memoryview | None = None
-        self.is_unchanged = False
+        self.decision: Decision | None = None
+        self.response: PartitionResponse | None = None
+
+    def transition_to(self, state: PartitionState) -> None:
+        """Change the state.
+
+        Raises:
+            AssertionError: The transition is illegal: an error of the gateway.
+        """
+        if state not in self.state.following:
+            raise AssertionError(f"{self.state.name} to {state.name}")
+        self.state = state
+
+    def decide(self, decision: Decision) -> None:
+        """Set the decision about its records and its sequence numbers."""
+        self.transition_to(PartitionState.DECIDED)
+        self.decision = decision
+
+    def answer(self, response: PartitionResponse) -> None:
+        """Set the gateway's own response, or replace it."""
+        if not self.is_answered:
+            self.transition_to(_ANSWERED)
+        self.response = response
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether it is sent as it is, unless a verdict refuses or replaces it."""
+        return self.state is _UNCHANGED
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it has a response of the gateway's own, and is not sent to the broker."""
+        return self.state is _ANSWERED
 
     @property
     def position(self) -> tuple[int, int]:
@@ -165,24 +211,6 @@ class ProducePartition:
         return producer if producer is not None and producer.producer_id >= 0 else None
 
     @property
-    def epoch(self) -> int:
-        """The epoch of the producer, if there is a producer."""
-        assert self.producer is not None
-        return self.producer.epoch
-
-    def identify(self, principal: str) -> None:
-        """Set `key` and `numbers`: the topic's name is known, and there is a producer."""
-        producer = self.producer
-        assert producer is not None
-        self.key = ProducerKey(self.topic.known_name, self.number, producer.producer_id, principal)
-        self.numbers = Range(producer.base_sequence, producer.record_count, checksum(self.data))
-
-    @property
-    def is_translated(self) -> bool:
-        """Whether its sequence numbers may have to be changed."""
-        return self.arrival is not None
-
-    @property
     def dropped(self) -> Sequence[int]:
         """The positions of the records that are dropped now."""
         return self.replacement.dropped if self.replacement is not None else ()
@@ -190,7 +218,8 @@ class ProducePartition:
     @property
     def removed_count(self) -> int:
         """How many records of the client's batch the broker does not get."""
-        return len(self.dropped) if self.decided is None else self.decided.dropped_count
+        decision = self.decision
+        return len(self.dropped) if decision is None else decision.batch.dropped_count
 
     @property
     def letters(self) -> bytes:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.engine.verdict import Outcome
 from penstock.gateway.context.exchange import ExchangeState, Held
 from penstock.gateway.produce.intercepted.batches import InterceptedBatches
-from penstock.gateway.produce.last_sequences import fetch_last_sequences
+from penstock.gateway.produce.lookups.last_sequences import fetch_last_sequences
 from penstock.gateway.produce.lookups.topic_lookup import TopicLookup
 from penstock.gateway.produce.request import SLICE, ReceivedRequest
 from penstock.gateway.produce.send_order import SendOrder, producer_ids
@@ -44,10 +44,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.gateway.context.exchange import Buffers, ConnectionContext, Exchange
-    from penstock.gateway.context.policy_set import PolicySet
-    from penstock.gateway.produce.last_sequences import LastSequences, ProducerIds
+    from penstock.gateway.context.exchange import Buffers, Exchange
+    from penstock.gateway.produce.gateway import ProduceConnection
+    from penstock.gateway.produce.lookups.last_sequences import LastSequences, ProducerIds
     from penstock.gateway.produce.partition import ProducePartition
+    from penstock.gateway.produce.policy_set import PolicySet
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
     from penstock.kafka.wire.requests.produce import ProduceRequest
     from penstock.kafka.wire.requests.produce_response import ProduceResponse
@@ -101,7 +102,7 @@ class ProduceExchange(Held):
     is_judged = True
 
     def __init__(
-        self, request: ProduceRequest, connection: ConnectionContext, received: Exchange
+        self, request: ProduceRequest, connection: ProduceConnection, received: Exchange
     ) -> None:
         super().__init__(received, size_of(request))
         self.expects_response = request.acks != 0
@@ -175,7 +176,7 @@ class ProduceExchange(Held):
 
     # It is judged
 
-    def start(self, connection: ConnectionContext) -> None:  # noqa: ARG002 - known already
+    def start(self) -> None:
         """Start judging the request. From then on `decide` is to be called."""
         if not self._is_prepared:
             finish(self.prepare())
@@ -224,7 +225,7 @@ class ProduceExchange(Held):
     def _answer_others(self, response: PartitionResponse) -> None:
         """Set the response of all partitions that have none, and are not stored already."""
         for partition in self._request.partitions:
-            if partition.response is None and not self._intercepted.is_stored(partition):
+            if not partition.is_answered and not self._intercepted.is_stored(partition):
                 self._request.answer(partition, response)
 
     # It is decided what is sent
@@ -249,19 +250,20 @@ class ProduceExchange(Held):
         return True
 
     def _be_ready(self) -> None:
-        """Report the batches whose dead letters their topic does not take; be ready to be sent."""
         self.transition_to(ExchangeState.READY)
         for partition in self._intercepted.with_refused_letters:
-            verdict, response = partition.verdict, partition.response
-            bad = verdict.quarantined if verdict is not None else []
-            if bad and response is not None and partition.topic.plan is not None:
-                refused = replace(
-                    bad[0].verdict,
-                    outcome=Outcome.REFUSED,
-                    message=response.message,
-                    record_errors=(),
-                )
-                self._request.report(partition, partition.topic.plan.topic, refused, bad[0].count)
+            self._report_refused_letters(partition)
+
+    def _report_refused_letters(self, partition: ProducePartition) -> None:
+        """Report a batch whose dead letters their topic does not take."""
+        plan, verdict, response = partition.topic.plan, partition.verdict, partition.response
+        bad = [] if verdict is None else verdict.quarantined
+        if plan is None or response is None or not bad:
+            return
+        refusal = replace(
+            bad[0].verdict, outcome=Outcome.REFUSED, message=response.message, record_errors=()
+        )
+        self._request.report(partition, plan.topic, refusal, bad[0].count)
 
     def _on_decided(self, is_decided: bool) -> None:
         self._is_deciding = False

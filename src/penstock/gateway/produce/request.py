@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.gateway.context.exchange import ConnectionContext
     from penstock.gateway.context.turns import Work
+    from penstock.gateway.produce.gateway import ProduceConnection
     from penstock.kafka.wire.requests.produce import ProduceRequest
     from penstock.kafka.wire.slices import Slices
 
@@ -40,7 +40,7 @@ _RESPONSES_SLICE: Final = 5000
 """So many responses are collected in one turn, which takes a millisecond."""
 
 
-def close_after_error(connection: ConnectionContext, error: Exception) -> None:
+def close_after_error(connection: ProduceConnection, error: Exception) -> None:
     """Close a connection after an error of the gateway; the client retries."""
     log.error("closing a connection after an error of the gateway", exc_info=error)
     connection.fail()
@@ -63,7 +63,7 @@ class ReceivedRequest:
     __slots__ = ("_task", "_work", "answered", "connection", "data", "gateway", "is_cancelled",
                  "partitions", "policies", "topics")  # fmt: skip
 
-    def __init__(self, data: ProduceRequest, connection: ConnectionContext) -> None:
+    def __init__(self, data: ProduceRequest, connection: ProduceConnection) -> None:
         self.data = data
         self.connection = connection
         self.gateway = connection.gateway
@@ -135,9 +135,9 @@ class ReceivedRequest:
 
     def answer(self, partition: ProducePartition, response: PartitionResponse) -> None:
         """Set the gateway's own response of a partition, which is then not sent to the broker."""
-        if partition.response is None:
+        if not partition.is_answered:
             self.answered.append(partition)
-        partition.response = response
+        partition.answer(response)
 
     def answer_topic(self, topic: ProduceTopic, response: PartitionResponse) -> None:
         """Set the same response of all partitions of a topic."""

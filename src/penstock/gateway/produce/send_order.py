@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.gateway.produce.lookups.last_sequences import not_read
 from penstock.gateway.produce.postponed_batches import TEXT
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.request import SLICE
@@ -20,8 +21,8 @@ from penstock.kafka.wire.requests.produce import PartitionResponse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from penstock.gateway.produce.last_sequences import LastSequences, ProducerIds
-    from penstock.gateway.produce.partition import ProducePartition
+    from penstock.gateway.produce.lookups.last_sequences import LastSequences, ProducerIds
+    from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
     from penstock.gateway.produce.request import ReceivedRequest
     from penstock.kafka.records.header import BatchProducer
     from penstock.kafka.wire.slices import Slices
@@ -87,7 +88,7 @@ class SendOrder:
             last = last_sequences.get((key.topic, key.partition))
             self._postponed.on_last_sequence(key, last)
             if last is not None and last.code in RETRIABLE:
-                self._request.answer(partition, PartitionResponse(last.code))
+                self._request.answer(partition, not_read(last.code))
 
     def postpone(self) -> Slices[bool]:
         """Respond with a retriable error to batches behind a batch that has to be retried.
@@ -143,7 +144,7 @@ class SendOrder:
             yield (
                 batch
                 if batch is not None
-                and batch.partition.response is None
+                and not batch.partition.is_answered
                 and concerns(batch.key, batch.producer, self._connection)
                 else None
             )
@@ -162,9 +163,7 @@ class SendOrder:
         for partition in request.partitions:
             if partition.topic is not topic:
                 topic = partition.topic
-                name = request.name_of(topic)
-                if name is not None and (not is_topic_name(name) or request.is_intercepted(topic)):
-                    name = None
+                name = self._ordered_name(topic)
             can_be = name is not None and partition.number >= 0
             producer = partition.idempotent_producer if can_be else None
             if name is None or producer is None:
@@ -172,3 +171,10 @@ class SendOrder:
                 continue
             key = ProducerKey(name, partition.number, producer.producer_id, principal)
             yield SentBatch(partition, key, producer)
+
+    def _ordered_name(self, topic: ProduceTopic) -> str | None:
+        """Return the name of a topic; None if its batches are not kept in order here."""
+        name = self._request.name_of(topic)
+        if name is None or not is_topic_name(name) or self._request.is_intercepted(topic):
+            return None
+        return name

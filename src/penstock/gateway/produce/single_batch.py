@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from penstock.engine.verdict import ACCEPTED
 from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.gateway.context.exchange import ExchangeState, Held
-from penstock.gateway.context.policy_set import without_response
 from penstock.gateway.produce.forwarded_at_once import cached_topic_id, sender_of
+from penstock.gateway.produce.policy_set import without_response
 from penstock.gateway.produce.produce_exchange import ProduceExchange, ProducePhase, size_of
 from penstock.gateway.produce.request import ReceivedRequest, close_after_error
 from penstock.gateway.produce.verdicts import Verdicts
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.gateway.context.exchange import Buffers, ConnectionContext, Exchange
-    from penstock.gateway.context.policy_set import PolicySet
+    from penstock.gateway.context.exchange import Buffers, Exchange
+    from penstock.gateway.produce.gateway import ProduceConnection
     from penstock.gateway.produce.partition import ProducePartition
+    from penstock.gateway.produce.policy_set import PolicySet
     from penstock.kafka.wire.requests.produce import ProduceRequest, TopicData
     from penstock.kafka.wire.slices import Slices
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 def single_batch(
     topic_plans: Sequence[tuple[TopicPlan, TopicData]],
     request: ProduceRequest,
-    connection: ConnectionContext,
+    connection: ProduceConnection,
     received: Exchange,
 ) -> SingleBatch | None:
     """Return the exchange of a request with a single batch that is only judged, or None.
@@ -77,7 +78,7 @@ class SingleBatch(ProduceExchange):
     def __init__(
         self,
         request: ProduceRequest,
-        connection: ConnectionContext,
+        connection: ProduceConnection,
         received: Exchange,
         plan: TopicPlan,
         topic_id: UUID | None,
@@ -113,9 +114,9 @@ class SingleBatch(ProduceExchange):
         """Do nothing: the batch is not registered."""
         yield from ()
 
-    def start(self, connection: ConnectionContext) -> None:
+    def start(self) -> None:
         """Submit the batch. From then on `decide` is to be called."""
-        data = self._data
+        data, connection = self._data, self._connection
         partition = data.topics[0].partitions[0]
         batch = BatchToJudge(
             self._plan,

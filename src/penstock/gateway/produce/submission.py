@@ -14,9 +14,9 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.topic_configs.index import UnreadableTopicConfigsError
 from penstock.engine.verdict import failed
 from penstock.engine.workers.batch_to_judge import BatchToJudge
-from penstock.gateway.context.policy_set import without_response
 from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.gateway.produce.forwarded_at_once import is_for_gateways, observe, sender_of
+from penstock.gateway.produce.policy_set import without_response
 from penstock.gateway.produce.request import SLICE
 from penstock.kafka.wire.errors import (
     INVALID_TOPIC_EXCEPTION,
@@ -207,7 +207,7 @@ class Submission:
         names = ", ".join(plan.policies) or "of this topic"
         verdict = failed(names, f"cannot run: {plan.unusable}")
         for partition in self._request.partitions_of(topic):
-            if partition.response is None:
+            if not partition.is_answered:
                 self._missing += 1
                 self._on_verdict(partition, verdict)
                 yield
@@ -219,23 +219,24 @@ class Submission:
         is_intercepted = (
             bool(plan.interceptors) or plan.quarantines or self._follows_drops(topic, plan.topic)
         )
+        has_policies = bool(plan.policies)
         data, number = self._request.data, self._request.connection.number
         submit = self._request.policies.submit
         client = number if data.acks != 0 else without_response(number)
         sender = sender_of(data, self._request.connection)
         for partition in self._request.partitions_of(topic):
-            if partition.response is not None:
+            if partition.is_answered:
                 continue
             if partition.number < 0:
                 self._request.answer(partition, PartitionResponse(UNKNOWN_TOPIC_OR_PARTITION))
                 continue
-            earlier = self._expect(partition, plan) if is_intercepted else None
-            if not is_intercepted:
+            first_attempt, is_judged = None, has_policies
+            if is_intercepted:
+                first_attempt = self._expect(partition, plan)
+                is_judged = _has_to_be_judged(plan, first_attempt)
+            else:
                 self._intercepted.received.leave(partition)  # it loses nothing
-            if earlier is not None and earlier.is_decided:
-                continue  # a retry: it was decided when it was received first
-            dropped = earlier.dropped_again if earlier is not None else ()
-            if not plan.policies and not dropped:
+            if not is_judged:
                 continue
             self._missing += 1
             batch = BatchToJudge(
@@ -245,8 +246,8 @@ class Submission:
                 data.version,
                 partition.data,
                 timeout_ms=data.timeout_ms,
-                dropped_before=dropped,
-                quarantined_before=earlier.quarantined if earlier is not None else (),
+                dropped_before=partition.dropped_before or (),
+                quarantined_before=() if first_attempt is None else first_attempt.quarantined,
                 client=client,
                 sender=sender,
             )
@@ -255,11 +256,19 @@ class Submission:
 
     def _expect(self, partition: ProducePartition, plan: TopicPlan) -> Batch | None:
         """Return the batch of an earlier attempt, if there is one that is known."""
-        earlier = self._intercepted.expect(partition, has_policies=bool(plan.policies))
-        if earlier is not None:
-            partition.is_retry = True
-            partition.lost_before = bool(earlier.dropped_again)
-        if plan.quarantines or (earlier is not None and earlier.quarantined):
+        first_attempt = self._intercepted.expect(partition, has_policies=bool(plan.policies))
+        if first_attempt is not None:
+            partition.dropped_before = first_attempt.dropped_again
+        if plan.quarantines or (first_attempt is not None and first_attempt.quarantined):
             target = DeadLetterTopic.of(plan, partition.number)
             partition.store_letters = partial(self._request.gateway.dead_letters.store, target)
-        return earlier
+        return first_attempt
+
+
+def _has_to_be_judged(plan: TopicPlan, first_attempt: Batch | None) -> bool:
+    """Return whether a batch needs a verdict, at least to drop records of a retry again."""
+    if first_attempt is None:
+        return bool(plan.policies)
+    if first_attempt.is_decided:
+        return False  # it was when it was received first
+    return bool(plan.policies or first_attempt.dropped_again)

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.request import ReceivedRequest
     from penstock.kafka.wire.slices import Slices
 
-    Held = tuple[ProducePartition, PolicyVerdict]
-    """A batch that waits, and the verdict about it."""
+    JudgedBatch = tuple[ProducePartition, PolicyVerdict]
+    """A batch, and the verdict about it, which is not applied yet."""
 
 _NOT_KNOWN: Final = (
     "It is not known yet whether topic {} is compacted, so that it may lose no records"
@@ -67,14 +67,14 @@ class Verdicts:
         self._intercepted = intercepted
         self._on_done = on_done
         self._accepted: list[ProducePartition] = []
-        self._of_frameworks: list[Held] = []
-        self._held: list[Held] = []
+        self._of_frameworks: list[JudgedBatch] = []
+        self._held: list[JudgedBatch] = []
 
     def take(self, partition: ProducePartition, verdict: PolicyVerdict) -> None:
         """Apply the verdict about a batch, or hold it until more is known."""
         plan = partition.topic.plan
         assert plan is not None
-        loses = loses_records(plan, verdict) and not partition.lost_before
+        loses = loses_records(plan, verdict) and not partition.dropped_before
         if loses and self._request.gateway.framework_losses.are_refused(plan) is not False:
             self._of_frameworks.append((partition, verdict))
         else:
@@ -84,7 +84,7 @@ class Verdicts:
         """Apply the verdict about a batch, or hold it until the client's right is known."""
         plan = partition.topic.plan
         assert plan is not None
-        if plan.quarantines and not partition.lost_before:
+        if plan.quarantines and not partition.dropped_before:
             verdict = self._unless_forbidden(partition, plan, verdict)
         verdict = self._intercepted.judged(partition, verdict)
         if self._needs_right(partition, verdict):
@@ -137,7 +137,7 @@ class Verdicts:
         """Refuse a batch with bad records where too many of the topic's are bad."""
         shares, good = self._request.gateway.bad_shares, good_records(partition)
         bad = verdict.quarantined
-        if bad and not partition.is_retry:
+        if bad and partition.dropped_before is None:
             share = shares.add(plan.topic, sum(diverted.count for diverted in bad), good)
             if share > plan.quarantine_max_ratio:
                 return _above_ratio(plan, share, bad[0])
@@ -156,7 +156,7 @@ class Verdicts:
             self._apply_held(self._check_sizes)
 
     def _with_right(
-        self, batches: Sequence[Held], on_done: Callable[[Sequence[Held]], None]
+        self, batches: Sequence[JudgedBatch], on_done: Callable[[Sequence[JudgedBatch]], None]
     ) -> None:
         """Call `on_done` with the batches that the client may write; answer the others."""
 
@@ -166,7 +166,9 @@ class Verdicts:
         names = {partition.topic.known_name for partition, _ in batches}
         rights_lookup.look_up(self._request, names, on_known)
 
-    def _permitted(self, batches: Sequence[Held], codes: Codes) -> Slices[Sequence[Held]]:
+    def _permitted(
+        self, batches: Sequence[JudgedBatch], codes: Codes
+    ) -> Slices[Sequence[JudgedBatch]]:
         """Return the batches that the client may write; respond to the others as a broker does."""
         permitted_batches = []
         for number, (partition, verdict) in enumerate(batches, 1):
@@ -180,7 +182,7 @@ class Verdicts:
                 yield
         return permitted_batches
 
-    def _decide_losses(self, batches: Sequence[Held]) -> None:
+    def _decide_losses(self, batches: Sequence[JudgedBatch]) -> None:
         """Refuse batches of which a framework's own topic would lose records."""
         are_refused = self._request.gateway.framework_losses.are_refused
         unknown = {
@@ -193,7 +195,9 @@ class Verdicts:
         else:
             self._request.do(self._take_losses(batches, {}), lambda _: self.check())
 
-    async def _look_up_frameworks(self, batches: Sequence[Held], unknown: Collection[str]) -> None:
+    async def _look_up_frameworks(
+        self, batches: Sequence[JudgedBatch], unknown: Collection[str]
+    ) -> None:
         """Find out which topics may be those of frameworks, and decide about their batches."""
         try:
             compaction = await self._request.gateway.framework_losses.look_up(unknown)
@@ -201,7 +205,9 @@ class Verdicts:
         except Exception as error:
             self._request.fail(error)
 
-    def _take_losses(self, batches: Sequence[Held], compaction: Mapping[str, bool]) -> Slices[None]:
+    def _take_losses(
+        self, batches: Sequence[JudgedBatch], compaction: Mapping[str, bool]
+    ) -> Slices[None]:
         """Refuse batches, or apply their verdicts.
 
         Args:
@@ -228,12 +234,12 @@ class Verdicts:
             on_applied()
             return
 
-        def on_permitted(permitted: Sequence[Held]) -> None:
+        def on_permitted(permitted: Sequence[JudgedBatch]) -> None:
             self._request.do(self._apply_all(permitted), lambda _: on_applied())
 
         self._with_right(held_batches, on_permitted)
 
-    def _apply_all(self, batches: Sequence[Held]) -> Slices[None]:
+    def _apply_all(self, batches: Sequence[JudgedBatch]) -> Slices[None]:
         for number, (partition, verdict) in enumerate(batches, 1):
             self._apply(partition, verdict)
             if number % SLICE == 0:
@@ -242,7 +248,7 @@ class Verdicts:
     def _check_sizes(self) -> None:
         """Check batches that policies enlarged against `max.message.bytes` of their topics."""
         limits = self._request.gateway.max_message_bytes
-        grown = [partition for partition in self._intercepted.grown() if partition.response is None]
+        grown = [partition for partition in self._intercepted.grown() if not partition.is_answered]
         names = {partition.topic.known_name for partition in grown}
         unknown = set(filter(limits.is_unknown, names))
         if unknown:
@@ -292,7 +298,7 @@ class Verdicts:
         batches = [
             partition
             for partition in request.partitions
-            if partition.response is None
+            if not partition.is_answered
             and partition.position not in refused_now
             and not self._intercepted.is_stored(partition)
         ]
@@ -323,7 +329,7 @@ class Verdicts:
         counts = self._request.gateway.counts
         for partition in self._accepted:
             plan, verdict = partition.topic.plan, partition.verdict
-            if partition.response is not None or plan is None or verdict is None:
+            if partition.is_answered or plan is None or verdict is None:
                 continue
             if counts is not None:
                 counts.accepted(plan, partition.data, verdict)

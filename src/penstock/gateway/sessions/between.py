@@ -35,6 +35,57 @@ class Between(NamedTuple):
     unconfirmed: bool
 
 
+class Figures(NamedTuple):
+    """The state of a connection that the lane has.
+
+    Attributes:
+        missing_bytes: The bytes of the current request that have not been received yet.
+        unanswered: The number of requests without a response.
+        is_blocked: Whether one side does not read.
+        last_active: When bytes were received last, by the monotonic clock.
+        received: How many bytes of the client were received.
+        request_left: How many bytes of its request, or of its head, are missing; None between them.
+        unread_s: For how long the client was not read.
+    """
+
+    held_bytes: int
+    missing_bytes: int
+    unanswered: int
+    is_blocked: bool
+    last_active: float
+    received: int
+    request_left: int | None
+    unread_s: float
+
+
+class GivenBack(NamedTuple):
+    """A connection that Python has again.
+
+    Attributes:
+        between: The state between the bytes.
+        to_broker: Bytes that are not yet sent to the broker.
+        to_client: Bytes that are not yet sent to the client.
+        from_client: Bytes that were received from the client, and are not yet processed.
+        from_broker: Bytes that were received from the broker, and are not yet processed.
+        client_failed: Whether the client's connection has failed.
+        broker_failed: Whether the broker's connection has failed.
+        forwarded: How many requests were forwarded.
+        received: How many bytes of the client were received, those not processed included.
+        unread_s: For how long the client was not read.
+    """
+
+    between: Between
+    to_broker: bytes
+    to_client: bytes
+    from_client: bytes
+    from_broker: bytes
+    client_failed: bool
+    broker_failed: bool
+    forwarded: int
+    received: int
+    unread_s: float
+
+
 def is_forwarded(expected: Exchange | OwnRequest, unanswered: Exchange) -> bool:
     """Return whether a request was forwarded unchanged, and its response is the next."""
     return (

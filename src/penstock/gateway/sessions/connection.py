@@ -24,10 +24,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import structlog
 
-from penstock.gateway.context.gateway_context import GatewayContext
 from penstock.gateway.listening.shared_buffer import SharedBufferProtocol
 from penstock.gateway.listening.tls import peer_principal
 from penstock.gateway.listening.tls_connection import TlsConnection
+from penstock.gateway.observing.metrics.measured_gateway import ConnectionState
+from penstock.gateway.produce.gateway import KnownTopics
+from penstock.gateway.sessions.gateway import RequestGateway
 from penstock.gateway.sessions.memory import FEW_BYTES, READ_BYTES
 from penstock.gateway.sessions.request_rate import RequestRate
 from penstock.gateway.sessions.resets import reset_on_close
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
 
     from penstock.configuration import Address
     from penstock.engine.workers.gathered_writes import GatheredWrites
-    from penstock.gateway.lane.lane import GivenBack, Lane
+    from penstock.gateway.sessions.between import Figures, GivenBack
     from penstock.gateway.sessions.memory import Budget
 
 log = structlog.get_logger()
@@ -98,21 +100,42 @@ TRANSITIONS: Final[dict[ConnectionPhase, frozenset[ConnectionPhase]]] = {
 }
 
 
-class ConnectionState(Enum):
-    """The state of a client's connection, in the words of metrics."""
+class NativeThreads(KnownTopics, Protocol):
+    """Forward connections while nothing on them needs Python; see `lane`."""
 
-    CONNECTING = "connecting"
-    """The connection to the broker is not open yet."""
-    OPEN = "open"
-    PAUSED = "paused"
-    """The client is not read for now: too much of it is held, or is not taken by the broker."""
-    ENDING = "ending"
-    """Requests in flight get their responses."""
-    CLOSING = "closing"
-    """The written bytes are being flushed."""
+    def adopt(
+        self,
+        owner: ClientConnection,
+        session: Session,
+        client: int,
+        broker: int,
+        from_client: bytes,
+        from_broker: bytes,
+        client_tls: Any | None = None,
+        broker_tls: Any | None = None,
+    ) -> int | None:
+        """Take a connection over; return its number there, or None if it has to stay.
+
+        Args:
+            client: The client's socket.
+            broker: The broker's socket.
+            from_client: Bytes that were just received from the client.
+            from_broker: Bytes that were just received from the broker.
+            client_tls: The native end of the TLS on the client's socket.
+            broker_tls: The same of the broker's socket.
+        """
+
+    def take(self, number: int) -> GivenBack:
+        """Give a connection back."""
+
+    def figures(self, number: int) -> Figures:
+        """Return the state of a connection that they have."""
+
+    def make_room(self) -> None:
+        """Give a connection back if a new connection needs its descriptors."""
 
 
-class ServerContext(GatewayContext, Protocol):
+class ServerContext(RequestGateway, Protocol):
     """The part of the gateway that connections use, in addition to what requests use."""
 
     @property
@@ -120,7 +143,7 @@ class ServerContext(GatewayContext, Protocol):
         """The event loop."""
 
     @property
-    def lane(self) -> Lane | None:
+    def lane(self) -> NativeThreads | None:
         """Forwards connections natively; None without the native lane."""
 
     @property
@@ -241,7 +264,7 @@ class ClientConnection(SharedBufferProtocol):
         self._is_lost = False
         self._half_closed: asyncio.TimerHandle | None = None
         self._broker_tls: TlsConnection | None = None
-        self._lane: Lane | None = None
+        self._lane: NativeThreads | None = None
         self._lane_number: int | None = None
         self._reads = 0
         self._reads_until_try = _FIRST_TRY
@@ -525,7 +548,7 @@ class ClientConnection(SharedBufferProtocol):
         tries = _FIRST_TRY if forwarded >= _WORTH_IT else 2 * self._reads_until_try
         self._reads_until_try = min(tries, _LAST_TRY)
 
-    def _account_lane(self, lane: Lane, number: int, session: Session) -> None:
+    def _account_lane(self, lane: NativeThreads, number: int, session: Session) -> None:
         figures = lane.figures(number)
         held_bytes = (
             figures.held_bytes + figures.unanswered * UNANSWERED_BYTES + session.topics.held_bytes

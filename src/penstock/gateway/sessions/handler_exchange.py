@@ -7,7 +7,7 @@ requests wait until it has finished.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -18,14 +18,28 @@ from penstock.kafka.wire.errors import WireError
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Coroutine
 
-    from penstock.gateway.context.exchange import Buffers, ConnectionContext, Exchange
-    from penstock.gateway.context.handler_context import Handler
+    from penstock.gateway.context.exchange import Buffers, Exchange
+    from penstock.gateway.sessions.gateway import RequestConnection, RequestGateway
 
 log = structlog.get_logger()
 
 _SIZE_IN_MEMORY: Final = 8
 """The estimated memory of a parsed request, as a multiple of its size."""
+
+
+class Handler(Protocol):
+    """Handles the requests of one API."""
+
+    def __call__(
+        self, context: HandlerContext[RequestGateway]
+    ) -> Coroutine[object, object, bytes | Buffers]:
+        """Return the frame of the response, or its buffers.
+
+        Raises:
+            WireError: The request or a response of the broker cannot be read.
+        """
 
 
 class HandlerExchange(Held):
@@ -35,17 +49,19 @@ class HandlerExchange(Held):
 
     is_exclusive = True
 
-    def __init__(self, frame: bytes, received: Exchange, handler: Handler) -> None:
+    def __init__(
+        self, frame: bytes, received: Exchange, handler: Handler, connection: RequestConnection
+    ) -> None:
         super().__init__(received, _SIZE_IN_MEMORY * len(frame))
         self._frame = frame
+        self._connection = connection
         self._handler = handler
         self._task: asyncio.Task[object] | None = None
         self._response: Buffers = ()
 
-    def start(self, connection: ConnectionContext) -> None:
+    def start(self) -> None:
         """Wait for `run_handler`."""
-        self._connection = connection
-        connection.advance()
+        self._connection.advance()
 
     def run_handler(self) -> None:
         """Start the handler: all requests before this request have been sent to the broker."""
@@ -57,7 +73,7 @@ class HandlerExchange(Held):
         try:
             request = client_requests.read_request(self._frame)
             hold = partial(connection.hold, self)
-            context = HandlerContext(request, connection, self.transform, hold)
+            context = HandlerContext(request, connection, connection.gateway, self.transform, hold)
             response = await self._handler(context)
         except WireError as error:
             log.warning("closing a connection", api_key=self.api_key, reason=str(error))

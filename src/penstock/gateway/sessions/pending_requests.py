@@ -10,8 +10,7 @@ from penstock.gateway.context.exchange import ExchangeState, Held
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.gateway.context.exchange import ConnectionContext, Exchange
-    from penstock.gateway.context.policy_set import PolicySet
+    from penstock.gateway.context.exchange import Exchange, JudgingPolicies
 
 
 class PendingRequests:
@@ -39,7 +38,7 @@ class PendingRequests:
         """Whether the decision about a Produce request is missing."""
         return bool(self._undecided)
 
-    def policies(self) -> Sequence[PolicySet]:
+    def policies(self) -> Sequence[JudgingPolicies]:
         """Return the policies of the requests; after a reload there may be two sets."""
         policy_sets = (exchange.policies for exchange in self.exchanges)
         return list(
@@ -89,7 +88,7 @@ class PendingRequests:
         first = self.exchanges[0] if self.exchanges else None
         return first if isinstance(first, Held) and first.is_exclusive else None
 
-    def start_next(self, connection: ConnectionContext) -> None:
+    def start_next(self) -> None:
         """Start the requests that waited for an exclusive one, up to the next exclusive one."""
         if not self._not_started:
             return
@@ -97,9 +96,9 @@ class PendingRequests:
             if exchange.is_exclusive:
                 return
             if self._not_started and exchange is self._not_started[0]:
-                self._not_started.popleft().start(connection)
+                self._not_started.popleft().start()
 
-    def cancel(self) -> Sequence[PolicySet]:
+    def cancel(self) -> Sequence[JudgingPolicies]:
         """Cancel the requests, and take them out; return their policies."""
         policies = self.policies()
         for exchange in self.exchanges:

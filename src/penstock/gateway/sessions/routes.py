@@ -37,25 +37,20 @@ from penstock.kafka.wire.schemas import known_versions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.gateway.context.exchange import (
-        Buffers,
-        ConnectionContext,
-        Exchange,
-        Streamed,
-        Transform,
-    )
-    from penstock.gateway.context.gateway_context import GatewayContext
-    from penstock.gateway.context.handler_context import Handler
+    from penstock.gateway.context.exchange import Buffers, Exchange, Streamed, Transform
+    from penstock.gateway.produce.gateway import RoutingGateway
+    from penstock.gateway.sessions.gateway import RequestConnection
+    from penstock.gateway.sessions.handler_exchange import Handler
     from penstock.kafka.wire.requests.share_fetch import Rewriter
     from penstock.kafka.wire.slices import Slices
 
-    OpenExchange = Callable[[ConnectionContext, Streamed, bytes], Exchange | Slices[Exchange]]
+    OpenExchange = Callable[[RequestConnection, Streamed, bytes], Exchange | Slices[Exchange]]
     """Makes the exchange of a request that has been received completely, at once or in slices."""
-    Hold = Callable[[GatewayContext, int], OpenExchange | None]
+    Hold = Callable[["RoutingGateway", int], OpenExchange | None]
     """Returns how a request of a version is held; None to stream it."""
-    TransformResponse = Callable[[ConnectionContext, int], Transform | None]
+    TransformResponse = Callable[[RequestConnection, int], Transform | None]
     """Returns how the response of a version is changed; None to stream it."""
-    Condition = Callable[[GatewayContext], bool]
+    Condition = Callable[["RoutingGateway"], bool]
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR = produce.API_KEY, 1, 3, 10
 SASL_HANDSHAKE, API_VERSIONS = 17, 18
@@ -68,10 +63,11 @@ SHARE_FETCH, SHARE_ACKNOWLEDGE, STREAMS_GROUP_HEARTBEAT = 78, 79, 88
 _READ_AT_ONCE_BYTES: Final = 16 * 1024
 """A Produce request of no more bytes has few entries."""
 
+
 # Which requests are held, and by what.
 
 
-def stream(_gateway: GatewayContext, _version: int) -> None:
+def stream(_gateway: RoutingGateway, _version: int) -> None:
     """Stream every request to the broker as it is received."""
 
 
@@ -82,12 +78,12 @@ def handled_by(handler: Handler, *, when: Condition) -> Hold:
 
 
 def _open_handler_exchange(
-    handler: Handler, _connection: ConnectionContext, received: Streamed, frame: bytes
+    handler: Handler, connection: RequestConnection, received: Streamed, frame: bytes
 ) -> Exchange:
-    return HandlerExchange(frame, received, handler)
+    return HandlerExchange(frame, received, handler, connection)
 
 
-def hold_produce(gateway: GatewayContext, version: int) -> OpenExchange | None:
+def hold_produce(gateway: RoutingGateway, version: int) -> OpenExchange | None:
     """Hold Produce requests if any topic has a policy, had an interceptor, or is for gateways.
 
     Where gateways share the state of producers, there may be some in the next moment: then native
@@ -104,7 +100,7 @@ def hold_produce(gateway: GatewayContext, version: int) -> OpenExchange | None:
 
 
 def _open_produce(
-    connection: ConnectionContext, received: Streamed, frame: bytes
+    connection: RequestConnection, received: Streamed, frame: bytes
 ) -> Exchange | Slices[Exchange]:
     if len(frame) > _READ_AT_ONCE_BYTES:
         return _read_and_open_produce(connection, received, frame)
@@ -112,7 +108,7 @@ def _open_produce(
 
 
 def _read_and_open_produce(
-    connection: ConnectionContext, received: Streamed, frame: bytes
+    connection: RequestConnection, received: Streamed, frame: bytes
 ) -> Slices[Exchange]:
     request = yield from connection.produce_requests.read_in_slices(frame)
     exchange = _produce_exchange(connection, received, request)
@@ -122,7 +118,7 @@ def _read_and_open_produce(
 
 
 def _produce_exchange(
-    connection: ConnectionContext, received: Streamed, request: produce.ProduceRequest
+    connection: RequestConnection, received: Streamed, request: produce.ProduceRequest
 ) -> Exchange:
     judged_topics = known_topics(request, connection)
     if judged_topics is None:
@@ -136,7 +132,7 @@ def _produce_exchange(
     return single or ProduceExchange(request, connection, received)
 
 
-def hold_end_txn(gateway: GatewayContext, version: int) -> OpenExchange | None:
+def hold_end_txn(gateway: RoutingGateway, version: int) -> OpenExchange | None:
     """Hold EndTxn requests if there are interceptors, or there were when a record was dropped."""
     if version < transactions.EPOCH_PER_TRANSACTION_FROM:
         return None
@@ -145,34 +141,34 @@ def hold_end_txn(gateway: GatewayContext, version: int) -> OpenExchange | None:
     return partial(_open_handler_exchange, end_txn)
 
 
-def hold_sasl_handshake(_gateway: GatewayContext, _version: int) -> OpenExchange:
+def hold_sasl_handshake(_gateway: RoutingGateway, _version: int) -> OpenExchange:
     """Hold SaslHandshake requests until the SASL mechanism has been read."""
     return _open_handshake
 
 
-def _open_handshake(connection: ConnectionContext, received: Streamed, frame: bytes) -> Exchange:
+def _open_handshake(connection: RequestConnection, received: Streamed, frame: bytes) -> Exchange:
     connection.authentication.handshake_sent(frame)
     received.pieces = [frame]
     return received
 
 
-def hold_sasl_authenticate(_gateway: GatewayContext, _version: int) -> OpenExchange:
+def hold_sasl_authenticate(_gateway: RoutingGateway, _version: int) -> OpenExchange:
     """Hold SaslAuthenticate requests until the principal has been read."""
     return _open_authenticate
 
 
-def _open_authenticate(connection: ConnectionContext, received: Streamed, frame: bytes) -> Exchange:
+def _open_authenticate(connection: RequestConnection, received: Streamed, frame: bytes) -> Exchange:
     connection.authentication.message_sent(frame)
     received.pieces = [frame]
     return received
 
 
-def hold_api_versions(_gateway: GatewayContext, version: int) -> OpenExchange | None:
+def hold_api_versions(_gateway: RoutingGateway, version: int) -> OpenExchange | None:
     """Hold ApiVersions requests that may name the broker that the client meant (KIP-1242)."""
     return _open_api_versions if version >= api_versions.NAMES_BROKER_FROM else None
 
 
-def _open_api_versions(connection: ConnectionContext, received: Streamed, frame: bytes) -> Exchange:
+def _open_api_versions(connection: RequestConnection, received: Streamed, frame: bytes) -> Exchange:
     broker = api_versions.meant_broker(frame)
     if broker is None or _is_reached(broker, connection):
         received.pieces = [frame]  # a broker compares them, too, from Kafka 4.4 on
@@ -181,28 +177,28 @@ def _open_api_versions(connection: ConnectionContext, received: Streamed, frame:
     return received
 
 
-def _is_reached(broker: api_versions.MeantBroker, connection: ConnectionContext) -> bool:
+def _is_reached(broker: api_versions.MeantBroker, connection: RequestConnection) -> bool:
     """Whether the connection leads to a broker; the bootstrap address is that of no broker."""
     cluster_id = connection.gateway.cluster_id
     return broker.node == connection.node and broker.cluster_id == (cluster_id or broker.cluster_id)
 
 
 def _open_unsupported_version(
-    _connection: ConnectionContext, received: Streamed, _frame: bytes
+    _connection: RequestConnection, received: Streamed, _frame: bytes
 ) -> Exchange:
     received.response = [api_versions.unsupported(received.correlation_id)]
     return received
 
 
-def _keeps_topic_configs(gateway: GatewayContext) -> bool:
+def _keeps_topic_configs(gateway: RoutingGateway) -> bool:
     return gateway.topic_configs.are_stored
 
 
-def _validates_creation(gateway: GatewayContext) -> bool:
+def _validates_creation(gateway: RoutingGateway) -> bool:
     return gateway.policies.topics.create_topic is not None
 
 
-def _validates_configs(gateway: GatewayContext) -> bool:
+def _validates_configs(gateway: RoutingGateway) -> bool:
     """Whether configs are judged, or topics have policies that a config may go past (KIP-1191)."""
     policies = gateway.policies
     return (
@@ -212,18 +208,18 @@ def _validates_configs(gateway: GatewayContext) -> bool:
     )
 
 
-def _validates_new_topics(gateway: GatewayContext) -> bool:
+def _validates_new_topics(gateway: RoutingGateway) -> bool:
     return _validates_creation(gateway) or _validates_configs(gateway)
 
 
-def _validates_partitions(gateway: GatewayContext) -> bool:
+def _validates_partitions(gateway: RoutingGateway) -> bool:
     policies = gateway.policies
     return _keeps_topic_configs(gateway) or (
-        _validates_creation(gateway) and policies.judges_partitions
+        _validates_creation(gateway) and policies.topics.judges_partitions
     )
 
 
-def _has_state_of_topics(gateway: GatewayContext) -> bool:
+def _has_state_of_topics(gateway: RoutingGateway) -> bool:
     """Whether the gateway has configs, metadata or policy instances of single topics."""
     policies = gateway.policies
     return (
@@ -236,7 +232,7 @@ def _has_state_of_topics(gateway: GatewayContext) -> bool:
 # The handling of a response.
 
 
-def pass_through(_connection: ConnectionContext, _version: int) -> None:
+def pass_through(_connection: RequestConnection, _version: int) -> None:
     """Stream every response to the client as it is received."""
 
 
@@ -249,7 +245,7 @@ def replace_addresses_of(api_key: int, *, all_brokers: bool = False) -> Transfor
     """
     versions = known_versions(api_key)
 
-    def respond(connection: ConnectionContext, version: int) -> Transform | None:
+    def respond(connection: RequestConnection, version: int) -> Transform | None:
         if version not in versions or not holds_addresses(api_key, version):
             return None
         gateway = connection.gateway
@@ -264,7 +260,7 @@ def replace_addresses_of(api_key: int, *, all_brokers: bool = False) -> Transfor
     return respond
 
 
-def replace_leaders(connection: ConnectionContext, version: int) -> Transform | None:
+def replace_leaders(connection: RequestConnection, version: int) -> Transform | None:
     """Replace the addresses of new leaders in a Produce response; few have any (KIP-951)."""
     replace = _replace_leaders(connection, version)
     if replace is None:
@@ -279,12 +275,12 @@ def replace_leaders(connection: ConnectionContext, version: int) -> Transform | 
 _replace_leaders: Final = replace_addresses_of(PRODUCE, all_brokers=True)
 
 
-def limit_versions(_connection: ConnectionContext, version: int) -> Transform:
+def limit_versions(_connection: RequestConnection, version: int) -> Transform:
     """Limit an ApiVersions response to the versions that are served here."""
     return lambda frame: api_versions.narrow(frame, version, VERSIONS)
 
 
-def record_authentication(connection: ConnectionContext, version: int) -> Transform:
+def record_authentication(connection: RequestConnection, version: int) -> Transform:
     """Record whether the broker accepted the client's credentials."""
 
     def transform(frame: bytes) -> list[bytes | memoryview]:

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 import structlog
 
 from penstock.gateway.context.exchange import Exchange, ExchangeState, Held, Streamed
-from penstock.gateway.context.policy_set import without_response
 from penstock.gateway.context.topic_names import TopicNames
+from penstock.gateway.produce.policy_set import without_response
 from penstock.gateway.sessions.authentication import ConnectionAuthentication
 from penstock.gateway.sessions.between import (
     Between,
@@ -58,9 +58,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Generator, Iterable
 
-    from penstock.gateway.context.exchange import Buffers
-    from penstock.gateway.context.gateway_context import GatewayContext
-    from penstock.gateway.context.policy_set import PolicySet
+    from penstock.gateway.context.exchange import Buffers, JudgingPolicies
+    from penstock.gateway.sessions.gateway import RequestGateway
     from penstock.gateway.sessions.routes import OpenExchange, Route
     from penstock.kafka.wire.requests.share_fetch import Rewriter
     from penstock.kafka.wire.slices import Slices
@@ -109,11 +108,11 @@ class Transport(Protocol):
 
 
 class Session:
-    """The state of a connection; for the requests on it, an `exchange.ConnectionContext`."""
+    """The state of a connection; for the requests on it, a `gateway.RequestConnection`."""
 
     def __init__(
         self,
-        gateway: GatewayContext,
+        gateway: RequestGateway,
         route: Callable[[int], Route],
         *,
         client: Transport,
@@ -189,7 +188,7 @@ class Session:
         self._expected: deque[Exchange | OwnRequest] = deque()
         self._supports_describe_producers: bool | None = None
         self._supports_leader_epochs = True
-        self._left: list[PolicySet] = []
+        self._left: list[JudgingPolicies] = []
         self._waiting_bytes = 0
         self._unanswered_size = 0
         self._unconfirmed = False
@@ -575,7 +574,7 @@ class Session:
         may_start = self._pending.add_held(exchange)
         self._suspend_if_many()
         if may_start:
-            exchange.start(self)
+            exchange.start()
 
     def advance(self) -> None:
         """Send the requests that are ready, in order."""
@@ -591,7 +590,7 @@ class Session:
             if exclusive is not None:
                 exclusive.run_handler()
             elif self._phase is not SessionPhase.CLOSED:
-                pending.start_next(self)
+                pending.start_next()
         self._resume_if_possible()
         self._on_progress()
         if self._phase is SessionPhase.ENDING:

@@ -44,7 +44,7 @@ class Count(NamedTuple):
     records: int
 
 
-class _By:
+class _FieldCounts:
     """Refusals and records by the values of a field."""
 
     def __init__(self) -> None:
@@ -67,29 +67,31 @@ class TrailCounts:
     """The counts of a trail, or of a part of a trail.
 
     Attributes:
-        since: Refusals before are left aside; None for all.
-        until: Refusals from then on are left aside; None for all.
+        start: Refusals before are left aside; None for all.
+        end: Refusals from then on are left aside; None for all.
         refusals: How many refusals there are.
         records: How many records they were about.
         outcomes: Refusals by outcome and subject.
-        twice: How many lines were there again, and are not counted.
+        repeated_lines: How many lines were there again, and are not counted.
         unreadable: How many lines are not records of a trail.
         first: The time of the first refusal.
         last: The time of the last.
         times: Refusals by hour and outcome.
     """
 
-    since: datetime | None = None
-    until: datetime | None = None
+    start: datetime | None = None
+    end: datetime | None = None
     refusals: int = 0
     records: int = 0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    twice: int = 0
+    repeated_lines: int = 0
     unreadable: int = 0
     first: datetime | None = None
     last: datetime | None = None
     times: TimeBins = field(default_factory=TimeBins)
-    _by: dict[str, _By] = field(default_factory=lambda: {name: _By() for name in BY})
+    _field_counts: dict[str, _FieldCounts] = field(
+        default_factory=lambda: {name: _FieldCounts() for name in BY}
+    )
     _runs: dict[str, Numbers] = field(default_factory=dict)
     _counted_runs: set[str] = field(default_factory=set)
 
@@ -118,7 +120,7 @@ class TrailCounts:
             name: One of `BY`.
             most: How many values are returned at most.
         """
-        return self._by[name].most_common(most)
+        return self._field_counts[name].most_common(most)
 
     def add(self, line: bytes) -> None:
         """Count a line, unless it was there already."""
@@ -129,10 +131,10 @@ class TrailCounts:
             self.unreadable += 1
             return
         if not self._is_new(run, number):
-            self.twice += 1
+            self.repeated_lines += 1
             return
-        if (self.since is not None and when < self.since) or (
-            self.until is not None and when >= self.until
+        if (self.start is not None and when < self.start) or (
+            self.end is not None and when >= self.end
         ):
             return
         if run in self._runs:
@@ -157,7 +159,7 @@ class TrailCounts:
         self.first = when if self.first is None else min(self.first, when)
         self.last = when if self.last is None else max(self.last, when)
         self.times.add(hour_of(int(when.timestamp() * 1000)), outcome[:_KIND_MAX], count)
-        for name, counter in self._by.items():
+        for name, counter in self._field_counts.items():
             value = _reason(record) if name == "reason" else _text(record.get(name))
             if name == "topic" and value is None and record.get("resource_name") is not None:
                 value = _text(f"{record.get('resource_type')} {record['resource_name']}")
@@ -226,7 +228,7 @@ def as_document(counts: TrailCounts, most: int) -> dict[str, Any]:
         "runs": counts.runs,
         "missing": counts.missing,
         "before_the_first": counts.before_the_first,
-        "twice": counts.twice,
+        "twice": counts.repeated_lines,
         "unreadable": counts.unreadable,
         "outcomes": [
             {"outcome": outcome, "subject": subject, "refusals": count}

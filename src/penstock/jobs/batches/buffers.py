@@ -11,14 +11,15 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.modes.dead_letters import PREFIXES
-from penstock.jobs.batches.targets import OutgoingBatch, fitting
+from penstock.jobs.batches.targets import OutgoingBatch, fitting, sources_of
 from penstock.kafka.records.encoder import NewHeader, encode
 from penstock.kafka.records.header import CODEC, HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from penstock.jobs.batches.targets import SourcePartition, Target
+    from penstock.jobs.batches.targets import Target
+    from penstock.kafka.cluster.ranges import Partition
     from penstock.kafka.records.stored import KeysAndValues
     from penstock.kafka.records.stored_batch import StoredBatch
 
@@ -30,7 +31,7 @@ _NEVER: Final = -(2**63)
 class RecordBuffer:
     """Records on their way to one partition, in their order."""
 
-    def __init__(self, source: SourcePartition, target: Target) -> None:
+    def __init__(self, source: Partition, target: Target) -> None:
         """Prepare.
 
         Args:
@@ -78,7 +79,7 @@ class RecordBuffer:
         if len(section) > self._most:
             yield from fitting(
                 self._target,
-                self._source.partition,
+                self._source.number,
                 len(positions),
                 lambda start, end: batch.cut(
                     positions[start:end],
@@ -87,13 +88,13 @@ class RecordBuffer:
                     without=without,
                     timestamp=timestamp,
                 ),
-                self._source.of(batch, positions),
+                sources_of(self._source, batch, positions),
             )
             return
         self._base, self._latest = self._base_of(batch, timestamp), max(self._latest, latest)
         self._codec = batch.attributes & CODEC
         if not self._count:
-            self._first = self._source.of(batch, positions)(0)
+            self._first = sources_of(self._source, batch, positions)(0)
         self._sections.append(section)
         self._bytes += len(section)
         self._count += len(positions)
@@ -106,7 +107,7 @@ class RecordBuffer:
             return
         header = NewHeader(self._codec, self._base or 0, self._latest)
         batch = encode(header, b"".join(self._sections), self._count, fast=True)
-        source, partition = self._first, self._source.partition % self._target.partitions
+        source, partition = self._first, self._source.number % self._target.partitions
         self.forget()
         yield OutgoingBatch(self._target.topic, partition, batch, source)
 
@@ -147,7 +148,7 @@ class DeadLetterBuffer:
     """Dead letters on their way to one partition, in their order."""
 
     def __init__(
-        self, source: SourcePartition, target: Target, clock: Callable[[], float] = time.time
+        self, source: Partition, target: Target, clock: Callable[[], float] = time.time
     ) -> None:
         """Prepare.
 
@@ -157,7 +158,7 @@ class DeadLetterBuffer:
             clock: Returns seconds since the epoch.
         """
         self._clock = clock
-        self._waiting = RecordBuffer(source, target)
+        self._buffer = RecordBuffer(source, target)
 
     def add(
         self,
@@ -176,14 +177,14 @@ class DeadLetterBuffer:
         """
         if positions:
             now = int(self._clock() * 1000)
-            yield from self._waiting.add(
+            yield from self._buffer.add(
                 batch, positions, appended=appended, without=PREFIXES, timestamp=now
             )
 
     def rest(self) -> Iterator[OutgoingBatch]:
         """Return the records that were taken and not yet returned."""
-        return self._waiting.rest()
+        return self._buffer.rest()
 
     def forget(self) -> None:
         """Drop the records that were taken and not yet returned: their transaction is lost."""
-        self._waiting.forget()
+        self._buffer.forget()

@@ -58,10 +58,10 @@ class GatheredRecords:
             codec: Kafka's number of the compression codec.
         """
         self._codec = codec
-        self._waiting: dict[tuple[Target, int], list[GatheredRecord]] = {}
+        self._records: dict[tuple[Target, int], list[GatheredRecord]] = {}
         self._sizes: Counter[tuple[Target, int]] = Counter()
         self._full: set[tuple[Target, int]] = set()
-        self._held = 0
+        self._held_bytes = 0
 
     def add(self, target: Target, partition: int, records: Sequence[GatheredRecord]) -> None:
         """Take records of one partition.
@@ -82,9 +82,9 @@ class GatheredRecords:
         if not records:
             return
         where, size = (target, partition), sum(record.size for record in records)
-        self._waiting.setdefault(where, []).extend(records)
+        self._records.setdefault(where, []).extend(records)
         self._sizes[where] += size
-        self._held += size
+        self._held_bytes += size
         if self._sizes[where] >= _BATCH_BYTES:
             self._full.add(where)
 
@@ -96,17 +96,17 @@ class GatheredRecords:
         """
         while self._full:
             yield from self._written(self._full.pop())
-        if self._held >= _HELD_BYTES:
+        if self._held_bytes >= _HELD_BYTES:
             yield from self.rest()
 
     def rest(self) -> Iterator[OutgoingBatch]:
         """Return batches of all waiting records; raises as `full`."""
-        for where in list(self._waiting):
+        for where in list(self._records):
             yield from self._written(where)
 
     def _written(self, where: tuple[Target, int]) -> Iterator[OutgoingBatch]:
-        records = self._waiting.pop(where)
-        self._held -= self._sizes.pop(where)
+        records = self._records.pop(where)
+        self._held_bytes -= self._sizes.pop(where)
         self._full.discard(where)
         target, partition = where
 

@@ -6,7 +6,6 @@ Values only: what plans a job imports no library that reads records.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -18,15 +17,16 @@ from penstock.engine.modes.dead_letters import (
     is_of_share_group,
     read_origin,
 )
+from penstock.jobs.report.bounded_counter import BoundedCounter
 from penstock.kafka.cluster.topic_names import means
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.policy import Header
 
 TOPICS_MAX: Final = 10_000
-"""How many topics are counted: anybody who writes letters chooses their names."""
+"""So many of the most frequent are counted: anybody who writes letters chooses their names."""
 _SHOWN: Final = 10
 MORE: Final = "more topics"
 """Counts the letters of other topics beyond these."""
@@ -41,17 +41,17 @@ class LetterTopics:
     """
 
     parts: tuple[str, ...] | None = None
-    _known: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+    _matches: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def __contains__(self, topic: str | None) -> bool:
         """Return whether letters of a topic return; a record of a file may have had none."""
         if self.parts is None or topic is None:
             return True
-        is_match = self._known.get(topic)
+        is_match = self._matches.get(topic)
         if is_match is None:
             is_match = means(self.parts, topic)
-            if len(self._known) < TOPICS_MAX:
-                self._known[topic] = is_match
+            if len(self._matches) < TOPICS_MAX:
+                self._matches[topic] = is_match
         return is_match
 
 
@@ -77,7 +77,7 @@ class FoundLetters(NamedTuple):
         """Return the sum of two."""
         return self._replace(
             returning=self.returning + other.returning,
-            others=Counter(self.others) + Counter(other.others),
+            others=_most(_counter(self.others, other.others)),
             strangers=self.strangers + other.strangers,
             stranger=min(filter(None, (self.stranger, other.stranger)), default=""),
             without_record=self.without_record + other.without_record,
@@ -91,6 +91,14 @@ class FoundLetters(NamedTuple):
     def decode(cls, data: bytes) -> Self:
         """Return what `encode` made bytes of."""
         return cls(*json.loads(data))
+
+    @classmethod
+    def sum_of(cls, results: Iterable[bytes]) -> Self:
+        """Return the sum of what `encode` returned in several tasks."""
+        total = cls()
+        for result in map(cls.decode, results):
+            total = total.plus(result)
+        return total
 
     def check(self, letters: str, *, may_read: bool = True) -> None:
         """Check that all records are letters that can return.
@@ -139,9 +147,9 @@ class LetterCounter:
             topics: Whose letters are judged again.
         """
         self._topics = topics
-        self._returning = self._strangers = self._without_record = 0
+        self._returns = self._strangers = self._without_record = 0
         self._stranger = ""
-        self._others: Counter[str] = Counter()
+        self._others = _counter()
 
     def add(self, headers: Sequence[Header], place: str, *, is_empty: bool) -> None:
         """Count a record.
@@ -156,15 +164,36 @@ class LetterCounter:
             return
         topic = read_origin(headers, NOWHERE).topic
         if topic is None or topic in self._topics:
-            self._returning += 1
+            self._returns += 1
             self._without_record += is_empty and is_of_share_group(headers)
             return
-        has_own_count = topic in self._others or len(self._others) < TOPICS_MAX
-        self._others[topic if has_own_count else MORE] += 1
+        self._others.add(topic)
 
     @property
     def found(self) -> FoundLetters:
         """The counts."""
         return FoundLetters(
-            self._returning, self._others, self._strangers, self._stranger, self._without_record
+            self._returns,
+            _most(self._others),
+            self._strangers,
+            self._stranger,
+            self._without_record,
         )
+
+
+def _counter(*counts: Mapping[str, int]) -> BoundedCounter[str]:
+    """Return a counter of topics, with the sum of counts."""
+    counter = BoundedCounter[str](TOPICS_MAX)
+    for topic_counts in counts:
+        for topic, count in topic_counts.items():
+            if topic == MORE:
+                counter.left_out += count
+            else:
+                counter.add(topic, count)
+    return counter
+
+
+def _most(counter: BoundedCounter[str]) -> Mapping[str, int]:
+    """Return the counts of the most frequent topics, and of all others together."""
+    topics, rest = counter.most_common(TOPICS_MAX)
+    return dict(topics) | ({MORE: rest} if rest else {})

@@ -15,14 +15,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.jobs.batches.buffers import RecordBuffer
-from penstock.jobs.batches.targets import OutgoingBatch, fitting
+from penstock.jobs.batches.targets import OutgoingBatch, fitting, sources_of
 from penstock.kafka.client.protocol.produced_batches import BatchSource
 from penstock.kafka.records.header import ATTRIBUTES_AT, CODEC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from penstock.jobs.batches.targets import SourcePartition, Target
+    from penstock.jobs.batches.targets import Target
+    from penstock.kafka.cluster.ranges import Partition
     from penstock.kafka.records.stored import KeysAndValues
     from penstock.kafka.records.stored_batch import StoredBatch
 
@@ -36,7 +37,7 @@ def kept_records(
     batch: StoredBatch,
     positions: Sequence[int],
     replaced: KeysAndValues | None,
-    source: SourcePartition,
+    source: Partition,
     target: Target,
 ) -> Iterable[OutgoingBatch]:
     """Return records of a batch as they are to be written, in their order.
@@ -55,22 +56,22 @@ def kept_records(
     is_all = is_all and batch.data[ATTRIBUTES_AT + 1] & CODEC == batch.attributes & CODEC
     timestamp = batch.max_timestamp if batch.is_log_append_time else None
     if is_all and timestamp is None and len(batch.data) <= target.max_message_bytes:
-        partition = source.partition % target.partitions
-        first = BatchSource(source.topic, source.partition, batch.base_offset)
+        partition = source.number % target.partitions
+        first = BatchSource(*source, batch.base_offset)
         return (OutgoingBatch(target.topic, partition, batch.data, first),)
     return fitting(
         target,
-        source.partition,
+        source.number,
         len(positions),
         lambda start, end: batch.cut(positions[start:end], replaced=replaced, timestamp=timestamp),
-        source.of(batch, positions),
+        sources_of(source, batch, positions),
     )
 
 
 class OutgoingRecords:
     """Records of one source partition on their way to a target, in their order."""
 
-    def __init__(self, source: SourcePartition, target: Target) -> None:
+    def __init__(self, source: Partition, target: Target) -> None:
         """Prepare.
 
         Args:
@@ -79,7 +80,7 @@ class OutgoingRecords:
         """
         self._source = source
         self._target = target
-        self._waiting = RecordBuffer(source, target)
+        self._buffer = RecordBuffer(source, target)
 
     def add(
         self, batch: StoredBatch, positions: Sequence[int], replaced: KeysAndValues | None
@@ -101,12 +102,12 @@ class OutgoingRecords:
             yield from kept_records(batch, positions, replaced, self._source, self._target)
             return
         timestamp = batch.max_timestamp if batch.is_log_append_time else None
-        yield from self._waiting.add(batch, positions, replaced=replaced, timestamp=timestamp)
+        yield from self._buffer.add(batch, positions, replaced=replaced, timestamp=timestamp)
 
     def rest(self) -> Iterator[OutgoingBatch]:
         """Return the records that were taken and not yet returned."""
-        return self._waiting.rest()
+        return self._buffer.rest()
 
     def forget(self) -> None:
         """Drop the records that were taken and not yet returned: their transaction is lost."""
-        self._waiting.forget()
+        self._buffer.forget()

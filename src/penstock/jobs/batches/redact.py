@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.chain import remaining_positions
-from penstock.engine.verdict import Outcome
 from penstock.jobs.batches.outgoing_records import OutgoingRecords
-from penstock.jobs.batches.targets import SourcePartition
+from penstock.kafka.cluster.ranges import Partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from penstock.jobs.batches.counts import TaskCounts
     from penstock.jobs.batches.judge import BatchJudge
     from penstock.jobs.batches.targets import OutgoingBatch, Target
+    from penstock.jobs.report.counts import RecordCounts
     from penstock.kafka.client.protocol.write_errors import RefusedBatchError
     from penstock.kafka.records.stored_batch import StoredBatch
 
@@ -38,25 +37,26 @@ class Redact:
             target: Where records are written.
         """
         self._judge = judge
-        self._source = SourcePartition(topic, partition)
-        self._kept = OutgoingRecords(self._source, target)
+        self._source = Partition(topic, partition)
+        self._outgoing = OutgoingRecords(self._source, target)
 
-    def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterable[OutgoingBatch]:
+    def process(self, batch: StoredBatch, counts: RecordCounts) -> Iterable[OutgoingBatch]:
         """Return the batches to write for a batch; see `penstock.jobs.batches.task.BatchJob`."""
         count = len(batch.records)
-        batch_verdicts = self._judge.of_batch(self._source.partition, batch.records)
+        batch_verdicts = self._judge.of_batch(self._source.number, batch.records)
         accepted_positions: Sequence[int] = range(count)
         if batch_verdicts.verdicts:
             accepted_positions = remaining_positions(count, batch_verdicts.verdicts)
-        counts.outcomes[Outcome.ACCEPTED.value] += len(accepted_positions)
-        for _, verdict in batch_verdicts.verdicts:
-            counts.outcomes[verdict.outcome.value] += 1
-            counts.add_reason(self._source.topic, verdict)
-        return self._kept.add(batch, accepted_positions, batch_verdicts.replaced)
+        counts.add_verdicts(
+            self._source,
+            (verdict for _, verdict in batch_verdicts.verdicts),
+            accepted=len(accepted_positions),
+        )
+        return self._outgoing.add(batch, accepted_positions, batch_verdicts.replaced)
 
     def rest(self) -> Iterable[OutgoingBatch]:
         """Return the waiting records."""
-        return self._kept.rest()
+        return self._outgoing.rest()
 
     def refuse(self, error: RefusedBatchError) -> bool:  # noqa: ARG002 - as in `BatchJob`
         """Return False: each record has to be written."""
@@ -64,4 +64,4 @@ class Redact:
 
     def forget(self) -> None:
         """Drop the waiting records."""
-        self._kept.forget()
+        self._outgoing.forget()

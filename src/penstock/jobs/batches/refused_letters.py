@@ -46,7 +46,7 @@ class RefusedLetters:
         self._target = target
         self._verdicts: dict[int, PolicyVerdict] = {}
         self._cuts: set[int] = set()
-        self._sent: dict[int, Sequence[int]] = {}
+        self._sent_batches: dict[int, Sequence[int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._verdicts)
@@ -57,7 +57,7 @@ class RefusedLetters:
 
     def send(self, offsets: Sequence[int]) -> None:
         """Take note of a batch on its way to the target, by the offsets of its letters."""
-        self._sent[offsets[0]] = offsets
+        self._sent_batches[offsets[0]] = offsets
 
     def refuse(self, offset: int, code: int) -> PolicyVerdict:
         """Take note that the target refuses a letter; return why."""
@@ -74,7 +74,7 @@ class RefusedLetters:
         refusal = error.refusal
         if refusal is None or refusal.topic != self._target or refusal.code not in _REASONS:
             return False
-        offsets = self._sent.get(refusal.source.offset)
+        offsets = self._sent_batches.get(refusal.source.offset)
         if offsets is None:
             return False
         named = [offsets[index] for index in refusal.records if 0 <= index < len(offsets)]
@@ -104,7 +104,7 @@ class RefusedLetters:
 
     def forget_sent(self) -> None:
         """Forget batches that were sent: their transaction is lost, or committed."""
-        self._sent.clear()
+        self._sent_batches.clear()
 
     def forget_before(self, offset: int) -> None:
         """Forget letters before an offset: they are committed."""

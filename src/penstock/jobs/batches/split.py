@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.chain import remaining_positions
 from penstock.engine.modes.dead_letters import Origin, ReasonHeaders
-from penstock.engine.verdict import REJECTED, Outcome
+from penstock.engine.verdict import REJECTED
 from penstock.jobs.batches.buffers import DeadLetterBuffer
 from penstock.jobs.batches.outgoing_records import OutgoingRecords
-from penstock.jobs.batches.targets import SourcePartition
+from penstock.kafka.cluster.ranges import Partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.jobs.batches.counts import TaskCounts
     from penstock.jobs.batches.judge import BatchJudge
     from penstock.jobs.batches.targets import OutgoingBatch, Target
+    from penstock.jobs.report.counts import RecordCounts
     from penstock.kafka.client.protocol.write_errors import RefusedBatchError
     from penstock.kafka.records.stored_batch import StoredBatch
 
@@ -55,25 +55,26 @@ class Split:
             clock: Returns seconds since the epoch.
         """
         self._judge = judge
-        self._source = SourcePartition(topic, partition)
-        self._kept = OutgoingRecords(self._source, accepted)
+        self._source = Partition(topic, partition)
+        self._outgoing = OutgoingRecords(self._source, accepted)
         self._headers = ReasonHeaders()
         self._letters = DeadLetterBuffer(self._source, rejected, clock)
 
-    def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
+    def process(self, batch: StoredBatch, counts: RecordCounts) -> Iterator[OutgoingBatch]:
         """Return the batches to write for a batch; see `penstock.jobs.batches.task.BatchJob`."""
         count = len(batch.records)
-        batch_verdicts = self._judge.of_batch(self._source.partition, batch.records)
+        batch_verdicts = self._judge.of_batch(self._source.number, batch.records)
         accepted_positions: Sequence[int] = range(count)
         if batch_verdicts.verdicts:
             accepted_positions = remaining_positions(count, batch_verdicts.verdicts)
-        counts.outcomes[Outcome.ACCEPTED.value] += len(accepted_positions)
-        yield from self._kept.add(batch, accepted_positions, batch_verdicts.replaced)
+        counts.add_verdicts(
+            self._source,
+            (verdict for _, verdict in batch_verdicts.verdicts),
+            accepted=len(accepted_positions),
+        )
+        yield from self._outgoing.add(batch, accepted_positions, batch_verdicts.replaced)
         if not batch_verdicts.verdicts:
             return
-        for _, verdict in batch_verdicts.verdicts:
-            counts.outcomes[verdict.outcome.value] += 1
-            counts.add_reason(self._source.topic, verdict)
         rejected = sorted(
             (pair for pair in batch_verdicts.verdicts if pair[1].outcome in REJECTED),
             key=lambda pair: pair[0],
@@ -86,7 +87,7 @@ class Split:
 
     def rest(self) -> Iterator[OutgoingBatch]:
         """Return the waiting records."""
-        yield from self._kept.rest()
+        yield from self._outgoing.rest()
         yield from self._letters.rest()
 
     def refuse(self, error: RefusedBatchError) -> bool:  # noqa: ARG002 - as in `BatchJob`
@@ -95,7 +96,7 @@ class Split:
 
     def forget(self) -> None:
         """Drop the waiting records."""
-        self._kept.forget()
+        self._outgoing.forget()
         self._letters.forget()
 
     def _headers_of(
@@ -104,7 +105,7 @@ class Split:
         records = batch.records
         here = Origin(
             self._source.topic,
-            self._source.partition,
+            self._source.number,
             batch.offsets[position],
             records.timestamps[position],
         )

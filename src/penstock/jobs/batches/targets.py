@@ -10,6 +10,7 @@ from penstock.kafka.client.protocol.write_errors import RefusedBatchError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from penstock.kafka.cluster.ranges import Partition
     from penstock.kafka.records.stored_batch import StoredBatch
 
 
@@ -26,23 +27,6 @@ class Target(NamedTuple):
     max_message_bytes: int
 
 
-class SourcePartition(NamedTuple):
-    """The source of batches."""
-
-    topic: str
-    partition: int
-
-    def of(self, batch: StoredBatch, positions: Sequence[int]) -> Callable[[int], BatchSource]:
-        """Return the function that returns the origin of some records of a batch.
-
-        Args:
-            positions: The positions of the records in it.
-        """
-        return lambda index: BatchSource(
-            self.topic, self.partition, batch.offsets[positions[index]]
-        )
-
-
 class OutgoingBatch(NamedTuple):
     """A batch to be written; the arguments of `Writer.write`.
 
@@ -55,6 +39,18 @@ class OutgoingBatch(NamedTuple):
     partition: int
     batch: bytes | memoryview
     source: BatchSource
+
+
+def sources_of(
+    partition: Partition, batch: StoredBatch, positions: Sequence[int]
+) -> Callable[[int], BatchSource]:
+    """Return the function that returns where some records of a batch were read.
+
+    Args:
+        partition: Where the batch was read.
+        positions: The positions of the records in it.
+    """
+    return lambda index: BatchSource(*partition, batch.offsets[positions[index]])
 
 
 def fitting(

@@ -4,7 +4,7 @@ A task begins at its committed position. A failed attempt, a killed process,
 an attempt that was assumed dead and an attempt that was started twice are the same case: the
 writer that was opened last continues at the last commit, and all others are fenced.
 
-For the counts, with or without interruptions, see `penstock.jobs.batches.counts`.
+For the counts, with or without interruptions, see `penstock.jobs.batches.committed_counts`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from penstock.jobs.batches.counts import KeptCounts, TaskCounts, read_counts
+from penstock.jobs.batches.committed_counts import CommittedCounts, read_counts
+from penstock.jobs.report.counts import RecordCounts
 from penstock.kafka.client.errors import UnreadableBatchError
 from penstock.kafka.client.positions import Position
 from penstock.kafka.client.protocol.write_errors import (
@@ -24,6 +25,7 @@ from penstock.kafka.client.protocol.write_errors import (
     UnknownOutcomeError,
 )
 from penstock.kafka.client.reading.batches import read_fetched_batch
+from penstock.kafka.cluster.ranges import Partition
 from penstock.kafka.records.batch import MAX_RECORDS
 from penstock.kafka.records.errors import UnreadableRecords
 from penstock.kafka.records.merged import MergedBatches
@@ -69,7 +71,7 @@ class TaskLimits(NamedTuple):
 class BatchJob(Protocol):
     """The work on batches: `Split`, `Redact` or `Redrive`."""
 
-    def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterable[OutgoingBatch]:
+    def process(self, batch: StoredBatch, counts: RecordCounts) -> Iterable[OutgoingBatch]:
         """Judge the records of a batch; return the batches to write, in order.
 
         Args:
@@ -108,14 +110,14 @@ class TaskProgress(NamedTuple):
 
     Attributes:
         offset: The next offset to read.
-        since: The offset from which `counts` count: the first of the range, unless an operator
-            moved the position in between.
+        counts_start: The offset from which `counts` count: the first of the range, unless an
+            operator moved the position in between.
         counts: Of all that was committed since, by this attempt and those before.
     """
 
     offset: int
-    since: int
-    counts: TaskCounts
+    counts_start: int
+    counts: RecordCounts
 
 
 class TaskEnding(StrEnum):
@@ -208,7 +210,7 @@ def run(task: RangeTask, job: BatchJob) -> TaskResult:
         PostponedError: A policy cannot decide now; uncommitted records are aborted.
         ClientError: The cluster does not respond in time, or denies it.
     """
-    task_run = _Running(task, job)
+    task_run = _TaskRun(task, job)
     failures, reached = 0, -1
     while True:
         try:
@@ -247,17 +249,18 @@ def read_batch(fetched: FetchedBatch, offsets: WantedRange, limits: TaskLimits) 
         raise UnreadableBatchError(fetched.base_offset, wrong.message, place) from None
 
 
-class _Running:
+class _TaskRun:
     """One task at work, with one writer after the other."""
 
     def __init__(self, task: RangeTask, job: BatchJob) -> None:
         self._task = task
         self._job = job
-        self._chunk = TaskCounts()
+        self._partition = Partition(task.offsets.topic, task.offsets.partition)
+        self._chunk = RecordCounts()
         self._batches_max: int | None = None
-        self._merged = MergedBatches()
+        self._small_batches = MergedBatches()
         first = task.offsets.first
-        self.progress = TaskProgress(first, first, TaskCounts())
+        self.progress = TaskProgress(first, first, RecordCounts())
         self._is_known = False
         self._has_recalled = False
 
@@ -283,8 +286,8 @@ class _Running:
         task, limits = self._task, self._task.limits
         self._find_progress(writer.position)
         self._job.forget()
-        self._merged.forget()
-        self._chunk = TaskCounts()
+        self._small_batches.forget()
+        self._chunk = RecordCounts()
         offsets = task.offsets._replace(first=self.progress.offset)
         if offsets.first >= offsets.end:
             return
@@ -293,7 +296,7 @@ class _Running:
         for fetched in task.read(offsets, on_lost=self._lose):
             batch = read_batch(fetched, offsets, limits)
             if len(batch.records) and not batch.is_control:
-                self._process(self._merged.add(batch) if task.merges else (batch,), writer)
+                self._process(self._small_batches.add(batch) if task.merges else (batch,), writer)
             size, records = size + len(fetched.data), records + len(batch.records)
             batches += 1
             if (
@@ -331,34 +334,33 @@ class _Running:
         """Find out which position was committed, by this attempt or another."""
         first = self._task.offsets.first
         if position is None or position.offset < first:
-            self.progress = TaskProgress(first, first, TaskCounts())
+            self.progress = TaskProgress(first, first, RecordCounts())
         elif not self._is_known or position.offset != self.progress.offset:
-            kept_counts = read_counts(position.metadata, self._task.run)
-            counts_start, counts = (
-                (position.offset, TaskCounts())
-                if kept_counts is None
-                else (kept_counts.since, kept_counts.counts)
-            )
-            self.progress = TaskProgress(position.offset, counts_start, counts)
+            run = self._task.run
+            counts = read_counts(position.metadata, run, self._partition)
+            if counts is None:
+                counts = CommittedCounts(run, position.offset, RecordCounts())
+            self.progress = TaskProgress(position.offset, counts.start, counts.counts)
             self._has_recalled = False  # another attempt has read earlier batches
         self._is_known = True
 
     def _lose(self, gap: LostOffsets) -> None:
         self._task.on_lost(gap)
-        self._chunk.removed += gap.end - gap.first
+        self._chunk.add_removed(self._partition, gap.end - gap.first)
 
     def _commit(self, writer: TransactionalWriter, offset: int) -> None:
         """Commit a chunk with the counts that include it."""
-        self._process(self._merged.rest(), writer)
+        self._process(self._small_batches.rest(), writer)
         rest = list(self._job.rest())
         writer.add((outgoing.topic, outgoing.partition) for outgoing in rest)
         for outgoing in rest:
             writer.write(*outgoing)
-        counts_start = self.progress.since
+        counts_start = self.progress.counts_start
         counts = self.progress.counts.plus(self._chunk)
-        writer.commit(Position(offset, KeptCounts(self._task.run, counts_start, counts).text()))
+        text = CommittedCounts(self._task.run, counts_start, counts).text()
+        writer.commit(Position(offset, text))
         self.progress = TaskProgress(offset, counts_start, counts)
-        self._chunk = TaskCounts()
+        self._chunk = RecordCounts()
         if self._batches_max is not None:
             self._batches_max *= 2
         self._task.on_chunk(self.progress)

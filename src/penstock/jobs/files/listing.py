@@ -150,13 +150,13 @@ class ListedFiles(NamedTuple):
     """Files of one kind.
 
     Attributes:
-        given: What the user has named.
+        argument: What the user has named.
         files: The files, at least one.
         are_json: Whether they have JSON lines; otherwise they are Parquet.
         key: What errors name before the path.
     """
 
-    given: str
+    argument: str
     files: tuple[StoredFile, ...]
     are_json: bool
     key: str = INPUT

@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
-from penstock.errors import UnavailableError
+from penstock.errors import MalformedError, UnavailableError
 from penstock.jobs.files.json_lines import SEEN, JsonLine, are_base64
 from penstock.jobs.files.listing import INPUT, ListedFiles, find_files, is_compressed, unreadable
-from penstock.jobs.rows.far_times import read_far_time
 from penstock.jobs.rows.records import COLUMNS, RecordRow
-from penstock.policy import Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +26,6 @@ _ROWS: Final = 256
 """How many rows of a file are decoded at a time: they may be large, and files do not say it."""
 _PLACES: Final = ("topic", "partition", "offset")
 _PLACES_HELD: Final = 10_000
-_NO_HEADER: Final = "a record has a header that is null"
 
 
 def read_files(path_or_glob: str, *, key: str = INPUT) -> Iterator[RecordRow]:
@@ -189,16 +186,18 @@ def _read_parquet(files: ListedFiles) -> Iterator[RecordRow]:
     check_listed(files)  # before the first record is read
     import pyarrow as pa  # noqa: PLC0415 - where files are Parquet
 
+    from penstock.jobs.rows.arrow import rows_of  # noqa: PLC0415
+
     for file in files.files:
         with _opened(file, files.key) as opened:
             names = [name for name in COLUMNS if name in opened.schema_arrow.names]
             for batch in _batches(opened, file, files.key, names, _ROWS):
                 try:
-                    yield from _rows(batch)
+                    yield from rows_of(dict(zip(batch.schema.names, batch.columns, strict=True)))
                 except (pa.ArrowException, UnicodeDecodeError):
                     raise _damaged(file, files.key) from None
-                except ValueError:  # of `_header`
-                    raise UnavailableError(f"{files.key}{file}: {_NO_HEADER}") from None
+                except MalformedError as error:
+                    raise UnavailableError(f"{files.key}{file}: {error}") from None
 
 
 def _batches(
@@ -226,7 +225,7 @@ def _check_pyarrow(files: ListedFiles) -> None:
         import pyarrow as pa  # noqa: F401, PLC0415 - not installed with Penstock
     except ImportError:
         raise ConfigurationError(
-            f"{files.key}{files.given}: Parquet needs pyarrow: pip install pyarrow; JSON lines "
+            f"{files.key}{files.argument}: Parquet needs pyarrow: pip install pyarrow; JSON lines "
             "(FILE.jsonl) need no package"
         ) from None
 
@@ -273,33 +272,3 @@ def _kind(data_type: pa.DataType) -> str:
         fields = ", ".join(f"{field.name}: {field.type}" for field in data_type.value_type)
         return f"list<struct<{fields}>>"
     return str(data_type).removeprefix("large_")
-
-
-def _rows(batch: pa.RecordBatch) -> Iterator[RecordRow]:
-    import pyarrow as pa  # noqa: PLC0415 - where files are Parquet
-
-    columns = {name: batch.column(name) for name in batch.schema.names}
-    # Not Python's times, which end with the year 9999; and ms have times that microseconds do not.
-    unit = "ms" if columns["timestamp"].type.unit == "ms" else "us"
-    times = columns["timestamp"].cast(pa.timestamp(unit), safe=False).cast(pa.int64()).to_pylist()
-    in_ms = 1 if unit == "ms" else 1000
-    nulls = [None] * len(batch)
-    kinds, all_headers = (
-        columns[name].to_pylist() if name in columns else nulls
-        for name in ("timestampType", "headers")
-    )
-    names = ("topic", "partition", "offset", "key", "value")
-    fields = (columns[name].to_pylist() for name in names)
-    for topic, partition, offset, key, value, time, kind, own in zip(
-        *fields, times, kinds, all_headers, strict=True
-    ):
-        headers = tuple(map(_header, own or ()))
-        far = read_far_time(headers) if time is None else None
-        timestamp, headers = far or (None if time is None else time // in_ms, headers)
-        yield RecordRow(topic, partition, offset, timestamp, kind, key, value, headers)
-
-
-def _header(entry: dict[str, Any] | None) -> Header:
-    if entry is None:
-        raise ValueError(_NO_HEADER)
-    return Header(entry["key"], entry["value"])

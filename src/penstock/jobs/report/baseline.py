@@ -38,12 +38,12 @@ class _TopicCounts:
     """The counts of a topic in a report.
 
     Attributes:
-        judged: How many records were judged.
+        judged_count: How many records were judged.
         turned_away: How many of them were turned away, in all, by policy and by reason.
         least: How many records a reason can have that the report does not list.
     """
 
-    judged: int = 0
+    judged_count: int = 0
     turned_away: Counter[_Why] = field(default_factory=Counter)
     least: int = 0
 
@@ -63,7 +63,7 @@ def compare(
     worse = [
         entry
         for topic, counts in sorted(topics.items())
-        if topic in baseline and baseline[topic].judged
+        if topic in baseline and baseline[topic].judged_count
         for entry in _worse(topic, counts, baseline[topic], allowed)
     ]
     return BaselineEntry(
@@ -114,7 +114,7 @@ def _worse(
     for why, count in now.turned_away.items():
         unlisted = earlier_counts.least if why.level == 2 else 0
         then = earlier_counts.turned_away.get(why, unlisted)
-        rise = Fraction(count, now.judged or 1) - Fraction(then, earlier_counts.judged)
+        rise = Fraction(count, now.judged_count or 1) - Fraction(then, earlier_counts.judged_count)
         if rise > allowed:
             risen.append((why.level, -rise, str(why), why, count, then))
     for _, _, _, why, count, then in sorted(risen, key=lambda row: row[:3]):
@@ -123,8 +123,8 @@ def _worse(
             policy=why.policy,
             code=why.code,
             message=why.message,
-            before=Share(count=then, judged=earlier_counts.judged),
-            now=Share(count=count, judged=now.judged),
+            before=Share(count=then, judged=earlier_counts.judged_count),
+            now=Share(count=count, judged=now.judged_count),
         )
 
 
@@ -141,9 +141,9 @@ def _notes(
             yield f"{topic} is not in the baseline, so nothing is said about it"
         elif topic not in topics:
             yield f"{topic} is in the baseline only"
-        elif not baseline[topic].judged:
+        elif not baseline[topic].judged_count:
             yield f"no record of {topic} was judged at the baseline, so nothing is said about it"
-        elif not topics[topic].judged:
+        elif not topics[topic].judged_count:
             yield f"no record of {topic} was judged this time"
 
 

@@ -1,18 +1,21 @@
-"""What an audit counts: in bounded memory, and so that the counts of tasks can be merged."""
+"""What jobs count: in bounded memory, and so that the counts of tasks can be merged."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from penstock.engine.path_counts import PathTally
 from penstock.engine.verdict import OF_RECORDS, REJECTED, Outcome
 from penstock.jobs.report.bounded_counter import BoundedCounter
 from penstock.jobs.report.times import TimeBins
+from penstock.kafka.cluster.ranges import Partition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from penstock.engine.verdict import PolicyVerdict
 
 NOT_JUDGED: Final = "not judged"
 """Beside the outcomes, of whole batches: no worker was there, or the batch could not be read."""
@@ -37,6 +40,11 @@ class Reason(NamedTuple):
     message: str | None = None
 
 
+def reason_of(topic: str, verdict: PolicyVerdict) -> Reason:
+    """Return the reason for a verdict on records of a topic that are not accepted."""
+    return Reason(topic, verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
+
+
 class Sample(NamedTuple):
     """The position of one of the records; with its contents where they are requested."""
 
@@ -44,13 +52,6 @@ class Sample(NamedTuple):
     offset: int
     key: bytes | None = None
     value: bytes | None = None
-
-
-class CountedPartition(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    number: int
 
 
 class PolicyOutcome(NamedTuple):
@@ -109,15 +110,24 @@ class Records:
 
 @dataclass
 class PartitionCounts:
-    """One partition: records by outcome, and the first and the last refused offset."""
+    """One partition.
+
+    Attributes:
+        outcomes: Its records by outcome.
+        removed_offsets: Offsets that retention removed before a job that writes read them.
+        first_refused: Where an audit finds the first refused record.
+        last_refused: Where it finds the last.
+    """
 
     outcomes: Counter[str] = field(default_factory=Counter)
+    removed_offsets: int = 0
     first_refused: int | None = None
     last_refused: int | None = None
 
     def merge(self, other: PartitionCounts) -> None:
         """Add the counts of other records of the same partition."""
         self.outcomes.update(other.outcomes)
+        self.removed_offsets += other.removed_offsets
         firsts = [*_given(self.first_refused), *_given(other.first_refused)]
         lasts = [*_given(self.last_refused), *_given(other.last_refused)]
         self.first_refused = min(firsts, default=None)
@@ -125,43 +135,16 @@ class PartitionCounts:
 
 
 @dataclass
-class AuditCounts:
-    """The counts of an audit, or of a part of an audit.
-
-    Bounded, for any records: by the numbers of partitions, policies and paths, and by
-    `REASONS_KEPT`, `HINTS_KEPT`, `SAMPLES_MAX` and `times.BINS_MAX`.
+class RecordCounts:
+    """The records of a job, or of a part of it, by what became of them, and why.
 
     Attributes:
         partitions: By partition; exact.
-        batches: Batches by outcome, where batches are judged as a whole; exact.
-        policies: Records that each policy did not accept; exact.
-        times: By time; exact.
         reasons: Records by reason; without those that were accepted.
-        samples: For each of the reasons, the records with the lowest offsets.
-        header_keys: Records not accepted, by the keys of their headers.
-        key_prefixes: Records not accepted, by the prefixes of their keys.
-        compared: Records by their outcome under this plan and under the other plan; exact.
-        newly_refused: Records that only the other plan does not accept, by its reason.
-        newly_accepted: Records that only this plan does not accept, by its reason.
-        paths: How often the paths of policies led to a field; exact.
     """
 
-    partitions: dict[CountedPartition, PartitionCounts] = field(default_factory=dict)
-    batches: Counter[str] = field(default_factory=Counter)
-    policies: Counter[PolicyOutcome] = field(default_factory=Counter)
-    times: TimeBins = field(default_factory=TimeBins)
+    partitions: dict[Partition, PartitionCounts] = field(default_factory=dict)
     reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
-    samples: dict[Reason, list[Sample]] = field(default_factory=dict)
-    header_keys: BoundedCounter[str] = field(default_factory=lambda: BoundedCounter(HINTS_KEPT))
-    key_prefixes: BoundedCounter[str] = field(default_factory=lambda: BoundedCounter(HINTS_KEPT))
-    compared: Counter[tuple[str, str]] = field(default_factory=Counter)
-    newly_refused: BoundedCounter[Reason] = field(
-        default_factory=lambda: BoundedCounter(REASONS_KEPT)
-    )
-    newly_accepted: BoundedCounter[Reason] = field(
-        default_factory=lambda: BoundedCounter(REASONS_KEPT)
-    )
-    paths: PathTally = field(default_factory=PathTally)
 
     @property
     def outcomes(self) -> Counter[str]:
@@ -170,6 +153,103 @@ class AuditCounts:
         for counts in self.partitions.values():
             total.update(counts.outcomes)
         return total
+
+    @property
+    def removed(self) -> int:
+        """Offsets that retention removed before they were read."""
+        return sum(counts.removed_offsets for counts in self.partitions.values())
+
+    def by_topic(self) -> dict[str, Counter[str]]:
+        """Return records by topic and outcome."""
+        topics: dict[str, Counter[str]] = {}
+        for partition, counts in self.partitions.items():
+            topics.setdefault(partition.topic, Counter()).update(counts.outcomes)
+        return topics
+
+    def removed_by_topic(self) -> dict[str, int]:
+        """Return the offsets that retention removed, of topics that have some."""
+        topics: Counter[str] = Counter()
+        for partition, counts in self.partitions.items():
+            topics[partition.topic] += counts.removed_offsets
+        return +topics
+
+    def add_outcomes(self, partition: Partition, outcomes: Mapping[str, int]) -> None:
+        """Count records of a partition by outcome."""
+        self._of(partition).outcomes.update(outcomes)
+
+    def add_verdicts(
+        self, partition: Partition, verdicts: Iterable[PolicyVerdict], *, accepted: int
+    ) -> None:
+        """Count records of a partition by the verdicts on them.
+
+        Args:
+            verdicts: On those that are not accepted.
+            accepted: How many are.
+        """
+        outcomes = self._of(partition).outcomes
+        outcomes[Outcome.ACCEPTED.value] += accepted
+        for verdict in verdicts:
+            outcomes[verdict.outcome.value] += 1
+            self.reasons.add(reason_of(partition.topic, verdict))
+
+    def add_removed(self, partition: Partition, count: int) -> None:
+        """Count offsets of a partition that retention removed."""
+        self._of(partition).removed_offsets += count
+
+    def merge(self, other: Self) -> None:
+        """Add the counts of other records, such as those of another task."""
+        for partition, counts in other.partitions.items():
+            self._of(partition).merge(counts)
+        self.reasons.merge(other.reasons)
+
+    def plus(self, other: Self) -> Self:
+        """Return the sum of two."""
+        total = type(self)()
+        total.merge(self)
+        total.merge(other)
+        return total
+
+    def _of(self, partition: Partition) -> PartitionCounts:
+        counts = self.partitions.get(partition)
+        if counts is None:
+            counts = self.partitions[partition] = PartitionCounts()
+        return counts
+
+
+@dataclass
+class AuditCounts(RecordCounts):
+    """The counts of an audit, or of a part of an audit.
+
+    Bounded, for any records: by the numbers of partitions, policies and paths, and by
+    `REASONS_KEPT`, `HINTS_KEPT`, `SAMPLES_MAX` and `times.BINS_MAX`.
+
+    Attributes:
+        batches: Batches by outcome, where batches are judged as a whole; exact.
+        policies: Records that each policy did not accept; exact.
+        times: By time; exact.
+        samples: For each of the reasons, the records with the lowest offsets.
+        header_keys: Records not accepted, by the keys of their headers.
+        key_prefixes: Records not accepted, by the prefixes of their keys.
+        comparison: Records by their outcome under this plan and under the other plan; exact.
+        newly_refused: Records that only the other plan does not accept, by its reason.
+        newly_accepted: Records that only this plan does not accept, by its reason.
+        paths: How often the paths of policies led to a field; exact.
+    """
+
+    batches: Counter[str] = field(default_factory=Counter)
+    policies: Counter[PolicyOutcome] = field(default_factory=Counter)
+    times: TimeBins = field(default_factory=TimeBins)
+    samples: dict[Reason, list[Sample]] = field(default_factory=dict)
+    header_keys: BoundedCounter[str] = field(default_factory=lambda: BoundedCounter(HINTS_KEPT))
+    key_prefixes: BoundedCounter[str] = field(default_factory=lambda: BoundedCounter(HINTS_KEPT))
+    comparison: Counter[tuple[str, str]] = field(default_factory=Counter)
+    newly_refused: BoundedCounter[Reason] = field(
+        default_factory=lambda: BoundedCounter(REASONS_KEPT)
+    )
+    newly_accepted: BoundedCounter[Reason] = field(
+        default_factory=lambda: BoundedCounter(REASONS_KEPT)
+    )
+    paths: PathTally = field(default_factory=PathTally)
 
     @property
     def judged(self) -> int:
@@ -181,25 +261,15 @@ class AuditCounts:
         """The share of records that were refused or failed; 0 without records."""
         return share(self.outcomes)
 
-    def by_topic(self) -> dict[str, Counter[str]]:
-        """Return records by topic and outcome."""
-        topics: dict[str, Counter[str]] = {}
-        for partition, counts in self.partitions.items():
-            topics.setdefault(partition.topic, Counter()).update(counts.outcomes)
-        return topics
-
     def add(self, records: Records) -> None:
         """Count records."""
         reason, count = records.reason, records.count
-        self._partition(reason.topic, records.partition).merge(_partition_counts(records))
+        self._of(Partition(reason.topic, records.partition)).merge(_partition_counts(records))
         self.times.add(records.hour, reason.outcome, count)
         if reason.outcome not in _WITHOUT_REASON:
             self._add_reason(records)
         if records.other is not None:
             self._compare(reason, records.other, count)
-
-    def _partition(self, topic: str, number: int) -> PartitionCounts:
-        return self.partitions.setdefault(CountedPartition(topic, number), PartitionCounts())
 
     def _add_reason(self, records: Records) -> None:
         reason, count = records.reason, records.count
@@ -221,26 +291,24 @@ class AuditCounts:
             self._drop_samples()
 
     def _compare(self, reason: Reason, other: Reason, count: int) -> None:
-        self.compared[reason.outcome, other.outcome] += count
+        self.comparison[reason.outcome, other.outcome] += count
         if reason.outcome == Outcome.ACCEPTED and other.outcome != Outcome.ACCEPTED:
             self.newly_refused.add(other, count)
         if reason.outcome != Outcome.ACCEPTED and other.outcome == Outcome.ACCEPTED:
             self.newly_accepted.add(reason, count)
 
-    def merge(self, other: AuditCounts) -> None:
+    def merge(self, other: Self) -> None:
         """Add the counts of other records, such as those of another task."""
-        for (topic, number), counts in other.partitions.items():
-            self._partition(topic, number).merge(counts)
+        super().merge(other)
         self.batches.update(other.batches)
         self.policies.update(other.policies)
         self.times.merge(other.times)
-        self.reasons.merge(other.reasons)
         for reason, samples in other.samples.items():
             self._keep_samples(reason, samples)
         self._drop_samples()
         self.header_keys.merge(other.header_keys)
         self.key_prefixes.merge(other.key_prefixes)
-        self.compared.update(other.compared)
+        self.comparison.update(other.comparison)
         self.newly_refused.merge(other.newly_refused)
         self.newly_accepted.merge(other.newly_accepted)
         self.paths.merge(other.paths)
@@ -257,15 +325,16 @@ class AuditCounts:
         }
 
 
+def by_outcome(outcomes: Mapping[str, int]) -> dict[str, int]:
+    """Return the number of records of each of `OUTCOMES`, in this order; 0 without records."""
+    return {outcome: outcomes.get(outcome, 0) for outcome in OUTCOMES}
+
+
 def share(outcomes: Counter[str]) -> float:
     """Return the share of records that were refused or failed; 0 without records."""
     judged_count = _judged(outcomes)
-    return turned_away(outcomes) / judged_count if judged_count else 0.0
-
-
-def turned_away(outcomes: Counter[str]) -> int:
-    """Return how many records were refused or failed."""
-    return sum(outcomes[outcome] for outcome in REJECTED)
+    rejected_count = sum(outcomes[outcome] for outcome in REJECTED)
+    return rejected_count / judged_count if judged_count else 0.0
 
 
 def _judged(outcomes: Counter[str]) -> int:

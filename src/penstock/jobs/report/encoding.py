@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from penstock.engine.path_counts import PathCount
 from penstock.jobs.report.counts import (
     AuditCounts,
-    CountedPartition,
     PartitionCounts,
     PolicyOutcome,
     Reason,
+    RecordCounts,
     Sample,
 )
+from penstock.kafka.cluster.ranges import Partition
 
 if TYPE_CHECKING:
     from penstock.jobs.report.bounded_counter import BoundedCounter
@@ -23,28 +24,19 @@ if TYPE_CHECKING:
 
 
 def encode(counts: AuditCounts) -> bytes:
-    """Return counts as bytes, which `decode` reads."""
+    """Return the counts of an audit as bytes, which `decode` reads."""
     document = {
-        "partitions": [
-            [
-                *partition,
-                partition_counts.outcomes,
-                partition_counts.first_refused,
-                partition_counts.last_refused,
-            ]
-            for partition, partition_counts in counts.partitions.items()
-        ],
+        **as_document(counts),
         "batches": counts.batches,
         "policies": [[*policy, count] for policy, count in counts.policies.items()],
         "times": _encode_times(counts.times),
-        "reasons": _encode_counter(counts.reasons),
         "samples": [
             [reason, [_encode_sample(sample) for sample in samples]]
             for reason, samples in counts.samples.items()
         ],
         "header_keys": _encode_counter(counts.header_keys),
         "key_prefixes": _encode_counter(counts.key_prefixes),
-        "compared": [[*outcomes, count] for outcomes, count in counts.compared.items()],
+        "compared": [[*outcomes, count] for outcomes, count in counts.comparison.items()],
         "newly_refused": _encode_counter(counts.newly_refused),
         "newly_accepted": _encode_counter(counts.newly_accepted),
         "paths": counts.paths.counts(),
@@ -56,9 +48,7 @@ def decode(data: bytes) -> AuditCounts:
     """Return the counts that `encode` made bytes of."""
     document = json.loads(data)
     counts = AuditCounts()
-    for topic, number, outcomes, first, last in document["partitions"]:
-        partition_counts = PartitionCounts(Counter(outcomes), first, last)
-        counts.partitions[CountedPartition(topic, number)] = partition_counts
+    add_document(counts, document)
     counts.batches.update(document["batches"])
     for *policy, count in document["policies"]:
         counts.policies[PolicyOutcome(*policy)] = count
@@ -66,14 +56,37 @@ def decode(data: bytes) -> AuditCounts:
     for reason, samples in document["samples"]:
         counts.samples[Reason(*reason)] = [_decode_sample(*sample) for sample in samples]
     for this, other, count in document["compared"]:
-        counts.compared[this, other] = count
+        counts.comparison[this, other] = count
     _decode_counter(counts.header_keys, document["header_keys"])
     _decode_counter(counts.key_prefixes, document["key_prefixes"])
-    _decode_reasons(counts.reasons, document["reasons"])
     _decode_reasons(counts.newly_refused, document["newly_refused"])
     _decode_reasons(counts.newly_accepted, document["newly_accepted"])
     counts.paths.add(PathCount(*path) for path in document["paths"])
     return counts
+
+
+def as_document(counts: RecordCounts) -> dict[str, Any]:
+    """Return what the counts of all jobs have, for JSON; `add_document` reads it."""
+    return {
+        "partitions": [
+            [
+                *partition,
+                partition_counts.outcomes,
+                partition_counts.removed_offsets,
+                partition_counts.first_refused,
+                partition_counts.last_refused,
+            ]
+            for partition, partition_counts in counts.partitions.items()
+        ],
+        "reasons": _encode_counter(counts.reasons),
+    }
+
+
+def add_document(counts: RecordCounts, document: dict[str, Any]) -> None:
+    """Add the counts that `as_document` returned to counts without records."""
+    for topic, number, outcomes, *others in document["partitions"]:
+        counts.partitions[Partition(topic, number)] = PartitionCounts(Counter(outcomes), *others)
+    _decode_reasons(counts.reasons, document["reasons"])
 
 
 def _encode_counter(counter: BoundedCounter[Any]) -> dict[str, Any]:

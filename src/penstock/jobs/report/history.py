@@ -20,7 +20,7 @@ from penstock.jobs.report.atomic_file import TEMPORARY, write_file
 from penstock.jobs.report.document import OutcomeCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from penstock.jobs.report.document import Report
@@ -87,9 +87,11 @@ def add_run(folder: Path, report: Report) -> Series:
     )
     path = series / f"{run.written:%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(4)}.json"
     write_file(path, run.model_dump_json(indent=1) + "\n")
-    result = _read(series, path, run)
-    _remove_oldest(series)
-    return result
+    runs, unreadable = _read(series)
+    _remove_oldest(series, runs)
+    runs[path] = run  # others may have written so many since that it was removed
+    ordered = sorted(runs.values(), key=lambda run: run.written)
+    return Series(ordered[-RUNS_MAX:], unreadable)
 
 
 def _series_name(report: Report) -> str:
@@ -99,26 +101,23 @@ def _series_name(report: Report) -> str:
     return f"{_UNSAFE.sub('_', report.about.source)[:_NAME_MAX].lstrip('.')}-{digest}"
 
 
-def _read(series: Path, own: Path, run: AuditRun) -> Series:
-    runs, unreadable = [run], []  # others may have written so many since that it was removed
+def _read(series: Path) -> tuple[dict[Path, AuditRun], list[Path]]:
+    """Return the runs in a folder by their files, and the files that are no runs."""
+    runs, unreadable = {}, []
     for path in sorted(series.glob("*.json")):
-        if path == own:
-            continue
         try:
-            runs.append(AuditRun.model_validate_json(path.read_bytes()))
+            runs[path] = AuditRun.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             continue  # another audit removed it
         except (ValidationError, OSError):
             unreadable.append(path)
-    runs.sort(key=lambda run: run.written)
-    return Series(runs[-RUNS_MAX:], unreadable)
+    return runs, unreadable
 
 
-def _remove_oldest(series: Path) -> None:
+def _remove_oldest(series: Path, runs: Iterable[Path]) -> None:
     """Remove runs beyond the limit, and files of audits that were killed; nothing else."""
-    run_files = sorted(path for path in series.glob("*.json") if _RUN.fullmatch(path.name))
-    readable = [path for path in run_files if _is_run(path)] if len(run_files) > RUNS_MAX else []
-    for path in readable[:-RUNS_MAX]:
+    run_files = sorted(path for path in runs if _RUN.fullmatch(path.name))
+    for path in run_files[:-RUNS_MAX]:
         path.unlink(missing_ok=True)
     cutoff = time.time() - _ABANDONED_S
     for path in series.glob(f".*.json.*{TEMPORARY}"):
@@ -127,11 +126,3 @@ def _remove_oldest(series: Path) -> None:
                 path.unlink()
         except FileNotFoundError:
             continue  # another audit renamed or removed it
-
-
-def _is_run(path: Path) -> bool:
-    try:
-        AuditRun.model_validate_json(path.read_bytes())
-    except (ValidationError, OSError):
-        return False
-    return True

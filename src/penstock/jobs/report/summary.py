@@ -6,7 +6,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.verdict import REJECTED
-from penstock.jobs.report.counts import OUTCOMES, share
+from penstock.jobs.report.counts import by_outcome, share
 from penstock.jobs.report.document import (
     HINTS_MAX,
     OTHER_HINTS,
@@ -86,7 +86,7 @@ def summarize(counts: AuditCounts, about: About) -> Report:
 
 
 def _outcomes(counts: Counter[str]) -> dict[str, Any]:
-    return {outcome: counts[outcome] for outcome in OUTCOMES}
+    return dict(by_outcome(counts))
 
 
 def _reason(reason: Reason) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _compared(counts: AuditCounts) -> ComparedEntry:
         newly_accepted=counts.newly_accepted.total(),
         outcomes=tuple(
             ComparedOutcomes(this=this, other=other, count=count)
-            for (this, other), count in sorted(counts.compared.items())
+            for (this, other), count in sorted(counts.comparison.items())
         ),
         newly_refused_reasons=_compared_reasons(counts.newly_refused),
         newly_accepted_reasons=_compared_reasons(counts.newly_accepted),

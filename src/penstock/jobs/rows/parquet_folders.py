@@ -13,16 +13,14 @@ import re
 import shutil
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
-from penstock.jobs.rows.far_times import in_row
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     from penstock.jobs.rows.records import RecordRow
@@ -141,9 +139,11 @@ class TargetFolder:
         """Return a file without records that is to appear; raises as `take`."""
         import pyarrow.parquet as pq  # noqa: PLC0415 - not installed with Penstock
 
+        from penstock.jobs.rows.arrow import SCHEMA  # noqa: PLC0415
+
         file = self.staged / new_name()
         try:
-            pq.write_table(_schema().empty_table(), file)
+            pq.write_table(SCHEMA.empty_table(), file)
         except OSError as error:
             raise self._failed(error) from None
         return self.take(file)
@@ -233,9 +233,11 @@ class ParquetFolder(TargetFolder):
         """Begin to write; raises as in `TargetFolder`."""
         import pyarrow.parquet as pq  # noqa: PLC0415 - not installed with Penstock
 
+        from penstock.jobs.rows.arrow import SCHEMA  # noqa: PLC0415
+
         super().begin()
         try:
-            self._writer = pq.ParquetWriter(self._file, _schema())
+            self._writer = pq.ParquetWriter(self._file, SCHEMA)
         except OSError as error:
             raise self._not_writable(error) from None
 
@@ -252,7 +254,6 @@ class ParquetFolder(TargetFolder):
         Raises:
             UnavailableError: The file system fails.
         """
-        row = in_row(row)
         self._rows.append(row)
         self._bytes += row.size
         if len(self._rows) >= _ROWS_MAX or self._bytes >= _BYTES_MAX:
@@ -274,64 +275,17 @@ class ParquetFolder(TargetFolder):
         return self.take(self._file)
 
     def _write(self) -> None:
-        import pyarrow as pa  # noqa: PLC0415 - not installed with Penstock
+        from penstock.jobs.rows.arrow import batch_of  # noqa: PLC0415 - it imports pyarrow
 
         rows, self._rows, self._bytes = self._rows, [], 0
         if not rows:
             return
         assert self._writer is not None
-        schema = _schema()
-        columns: list[list[Any]] = [
-            [row.key for row in rows],
-            [row.value for row in rows],
-            [row.topic for row in rows],
-            [row.partition for row in rows],
-            [row.offset for row in rows],
-            [None if row.timestamp is None else row.timestamp * 1000 for row in rows],
-            [row.timestamp_type for row in rows],
-        ]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema)]  # noqa: B905 - headers follow
-        arrays.append(_headers(rows, schema.field("headers").type))
+        batch = batch_of(rows)
         try:
-            self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            self._writer.write_batch(batch)
         except OSError as error:
             raise self._failed(error) from None
-
-
-def _headers(rows: list[RecordRow], kind: pa.DataType) -> pa.Array:
-    """Return headers; null for none, as in Spark's Kafka source."""
-    import pyarrow as pa  # noqa: PLC0415 - not installed with Penstock
-
-    keys: list[str] = []
-    values: list[bytes | None] = []
-    starts: list[int | None] = []
-    for row in rows:
-        starts.append(len(keys) if row.headers else None)
-        for key, value in row.headers:
-            keys.append(key)
-            values.append(value)
-    entries = pa.StructArray.from_arrays(
-        [pa.array(keys, pa.string()), pa.array(values, pa.binary())], fields=list(kind.value_type)
-    )
-    return pa.ListArray.from_arrays(pa.array([*starts, len(keys)], pa.int32()), entries, type=kind)
-
-
-def _schema() -> pa.Schema:
-    import pyarrow as pa  # noqa: PLC0415 - not installed with Penstock
-
-    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
-    return pa.schema(
-        [
-            ("key", pa.binary()),
-            ("value", pa.binary()),
-            ("topic", pa.string()),
-            ("partition", pa.int32()),
-            ("offset", pa.int64()),
-            ("timestamp", pa.timestamp("us", "UTC")),
-            ("timestampType", pa.int32()),
-            ("headers", pa.list_(pa.field("element", header))),
-        ]
-    )
 
 
 def new_name() -> str:

@@ -1,23 +1,24 @@
 """`split`, `redact` and `redrive` over rows; each record is returned with its sink.
 
+Spark runs `redrive` in its tasks as well (`penstock.spark.jobs.redrive`).
+
 ::
 
     counts = Counter()
-    sinks.write(split_rows(rows, evaluator, counts))
+    sinks.write(counted(split_rows(rows, evaluator), counts))
 """
 
 from __future__ import annotations
 
 from collections import deque
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.modes.dead_letters import (
     NOWHERE,
     REPLAYS,
     TIMESTAMP,
     PartialOrigin,
-    ReasonHeaders,
     format_of,
     is_letter,
     own_headers,
@@ -28,6 +29,7 @@ from penstock.engine.verdict import REJECTED, Outcome
 from penstock.jobs.batches.letter_outcomes import DROPPED, RETURNED, sink_of
 from penstock.jobs.batches.letter_topics import FoundLetters, LetterCounter
 from penstock.jobs.rows.judged_rows import judge_rows
+from penstock.jobs.rows.letters import DeadLetters, place_of
 from penstock.jobs.tasks.writing_task import ACCEPTED
 from penstock.jobs.tasks.writing_task import REJECTED as LETTERS
 from penstock.policy import Header
@@ -42,43 +44,58 @@ if TYPE_CHECKING:
     from penstock.jobs.rows.judged_rows import JudgedRow
     from penstock.jobs.rows.records import RecordRow
 
-    OutgoingRow = tuple[str, RecordRow]
-    """A sink's name, and the record to write."""
+
+class OutgoingRow(NamedTuple):
+    """A record, and what becomes of it.
+
+    Attributes:
+        sink: The name of the sink that it is written to; None if it is left out.
+        outcome: What it is counted as; None for a letter of another topic, which is not judged.
+        row: The record as it is written.
+    """
+
+    sink: str | None
+    outcome: str | None
+    row: RecordRow
 
 
-def split_rows(
-    rows: Iterable[RecordRow], evaluator: Evaluator, counts: Counter[str]
-) -> Iterator[OutgoingRow]:
+def counted(rows: Iterable[OutgoingRow], counts: Counter[str]) -> Iterator[tuple[str, RecordRow]]:
+    """Count rows by outcome; return those that are written, each with the name of its sink."""
+    for sink, outcome, row in rows:
+        if outcome is not None:
+            counts[outcome] += 1
+        if sink is not None:
+            yield sink, row
+
+
+def split_rows(rows: Iterable[RecordRow], evaluator: Evaluator) -> Iterator[OutgoingRow]:
     """Return accepted records as interceptors left them, and the others as dead letters.
 
-    What an interceptor dropped is left out.
-
-    Args:
-        counts: Counts the records by outcome.
+    What an interceptor dropped has no sink.
 
     Raises:
         PostponedError: A policy cannot decide, even after a while.
     """
-    letters = _Letters()
+    letters = DeadLetters()
     for result in judge_rows(rows, evaluator):
         outcome = result.verdict.outcome
-        counts[outcome.value] += 1
         if outcome is Outcome.ACCEPTED:
-            yield ACCEPTED, result.row._replace(key=result.key, value=result.value)
+            row = result.row._replace(key=result.key, value=result.value)
+            yield OutgoingRow(ACCEPTED, outcome.value, row)
         elif outcome in REJECTED:
-            yield LETTERS, letters.first(result)
+            letter = letters.first(result.row, result.verdict)
+            yield OutgoingRow(LETTERS, outcome.value, letter)
+        else:
+            yield OutgoingRow(None, outcome.value, result.row)
 
 
-def redact_rows(
-    rows: Iterable[RecordRow], evaluator: Evaluator, counts: Counter[str]
-) -> Iterator[OutgoingRow]:
-    """Return records as interceptors left them, without those that they dropped or failed on.
+def redact_rows(rows: Iterable[RecordRow], evaluator: Evaluator) -> Iterator[OutgoingRow]:
+    """Return records as interceptors left them; what they dropped or failed on has no sink.
 
     The arguments and errors are those of `split_rows`.
     """
-    for sink, row in split_rows(rows, evaluator, counts):
-        if sink == ACCEPTED:
-            yield sink, row
+    for outgoing in split_rows(rows, evaluator):
+        yield outgoing if outgoing.sink == ACCEPTED else outgoing._replace(sink=None)
 
 
 def find_letters(rows: Iterable[RecordRow], topics: LetterTopics) -> FoundLetters:
@@ -98,7 +115,6 @@ def find_letters(rows: Iterable[RecordRow], topics: LetterTopics) -> FoundLetter
 def redrive_rows(
     letters: Iterable[RecordRow],
     evaluator: Evaluator,
-    counts: Counter[str],
     *,
     target: str | None,
     topics: LetterTopics,
@@ -109,13 +125,15 @@ def redrive_rows(
 
     Args:
         letters: The dead letters, each of which names its topic.
-        counts: Counts the letters by sink, and those that an interceptor dropped.
         target: The topic to which accepted letters return, whose policies judge; None if each
             record is judged by the policies of its original topic.
         topics: Whose letters return.
         others_to: The sink of letters of other topics, where they stay as they are; None to leave
             them out.
         attempts: How often a record is judged again before it is parked.
+
+    Returns:
+        The letters; those that are judged are counted as `sink_of` names them.
 
     Raises:
         PostponedError: A policy cannot decide, even after a while.
@@ -126,26 +144,25 @@ def redrive_rows(
 
     for is_judged, run in groupby(letters, key=returns):
         if is_judged:
-            yield from _judged_again(run, evaluator, counts, target=target, attempts=attempts)
+            yield from _judged_again(run, evaluator, target=target, attempts=attempts)
         elif others_to is not None:
-            yield from ((others_to, letter) for letter in run)
+            yield from (OutgoingRow(others_to, None, letter) for letter in run)
 
 
 def _judged_again(
     letters: Iterable[RecordRow],
     evaluator: Evaluator,
-    counts: Counter[str],
     *,
     target: str | None,
     attempts: Attempts,
 ) -> Iterator[OutgoingRow]:
-    new_letters = _Letters()
+    new_letters = DeadLetters()
     pending_letters: deque[tuple[RecordRow, PartialOrigin]] = deque()
 
     def returning() -> Iterator[RecordRow]:
         for letter in letters:
             # Without a partition in its headers, its key selects one.
-            place = _place_of(letter)._replace(partition=None, offset=None)
+            place = place_of(letter)._replace(partition=None, offset=None)
             origin = read_origin(letter.headers, place)
             pending_letters.append((letter, origin))
             yield _as_it_was(letter, origin, target)
@@ -153,18 +170,20 @@ def _judged_again(
     for result in judge_rows(returning(), evaluator):
         letter, origin = pending_letters.popleft()
         sink = sink_of(result.verdict.outcome, origin.replays, attempts)
-        counts[sink] += 1
         if sink == RETURNED:
-            time = None if origin.timestamp is None else b"%d" % origin.timestamp
-            more = Header(REPLAYS, b"%d" % (origin.replays + 1)), Header(TIMESTAMP, time)
-            headers = (*result.row.headers, *more)
-            yield sink, result.row._replace(key=result.key, value=result.value, headers=headers)
-        elif sink != DROPPED:
-            yield sink, new_letters.again(result, letter, origin)
+            yield OutgoingRow(sink, sink, _returned(result, origin))
+        elif sink == DROPPED:
+            yield OutgoingRow(None, sink, result.row)
+        else:
+            yield OutgoingRow(sink, sink, new_letters.again(result, letter, origin))
 
 
-def _place_of(row: RecordRow) -> PartialOrigin:
-    return PartialOrigin(row.topic, row.partition, row.offset, row.timestamp)
+def _returned(result: JudgedRow, origin: PartialOrigin) -> RecordRow:
+    """Return an accepted record as it returns to its topic."""
+    time = None if origin.timestamp is None else b"%d" % origin.timestamp
+    more = Header(REPLAYS, b"%d" % (origin.replays + 1)), Header(TIMESTAMP, time)
+    headers = (*result.row.headers, *more)
+    return result.row._replace(key=result.key, value=result.value, headers=headers)
 
 
 def _as_it_was(letter: RecordRow, origin: PartialOrigin, target: str | None) -> RecordRow:
@@ -175,22 +194,3 @@ def _as_it_was(letter: RecordRow, origin: PartialOrigin, target: str | None) -> 
         timestamp=letter.timestamp if origin.timestamp is None else origin.timestamp,
         headers=own_headers(letter.headers, prefixes_of(format_of(letter.headers))),
     )
-
-
-class _Letters:
-    """Makes dead letters."""
-
-    def __init__(self) -> None:
-        self._reasons = ReasonHeaders()
-
-    def first(self, result: JudgedRow) -> RecordRow:
-        """Return a record as a dead letter; one that is a letter keeps its first place."""
-        row = result.row
-        more = self._reasons.of_record(result.verdict, row.headers, _place_of(row))
-        return row._replace(headers=(*own_headers(row.headers), *(Header(*own) for own in more)))
-
-    def again(self, result: JudgedRow, letter: RecordRow, origin: PartialOrigin) -> RecordRow:
-        """Return a letter with the new reason, as its record was before interceptors."""
-        more = self._reasons.headers(result.verdict, origin, replays=origin.replays + 1)
-        headers = (*result.row.headers, *(Header(*own) for own in more))
-        return result.row._replace(topic=letter.topic, partition=letter.partition, headers=headers)

@@ -36,12 +36,12 @@ class ProposedCondition(NamedTuple):
     Attributes:
         name: For the key `rules.<name>`.
         expression: In CEL.
-        seen: What it is made of, for a person.
+        basis: What it is made of, for a person.
     """
 
     name: str
     expression: str
-    seen: str
+    basis: str
 
 
 def conditions_of(profile: Profile, tolerance: float) -> list[ProposedCondition]:

@@ -37,13 +37,13 @@ class Proposal(NamedTuple):
         policy: The class's name.
         keys: Its own keys.
         what: What it requires, for a person.
-        refused: How many records of the sample it would refuse.
+        refused_count: How many records of the sample it would refuse.
     """
 
     policy: str
     keys: Mapping[str, str]
     what: str
-    refused: int
+    refused_count: int
 
 
 class Proposals(NamedTuple):
@@ -121,7 +121,7 @@ def _by_conditions(
         refused = _refused(Rules(), keys, topic, records)
         if refused <= len(records) * tolerance:
             proposals.append(
-                Proposal("Rules", keys, f"{condition.expression}  ({condition.seen})", refused)
+                Proposal("Rules", keys, f"{condition.expression}  ({condition.basis})", refused)
             )
     return proposals
 

@@ -26,8 +26,8 @@ def table(proposals: Proposals) -> Iterator[str]:
     if proposals.proposals:
         yield f"  {'would refuse':>19}  "
     for proposal in proposals.proposals:
-        share = proposal.refused / proposals.records
-        yield f"  {proposal.refused:>10,} ({share:6.2%})  {proposal.policy}: {proposal.what}"
+        share = proposal.refused_count / proposals.records
+        yield f"  {proposal.refused_count:>10,} ({share:6.2%})  {proposal.policy}: {proposal.what}"
     yield from (f"  note: {note}" for note in proposals.notes)
     if not proposals.proposals:
         yield "  nothing is proposed"

@@ -47,7 +47,7 @@ class AuditResult(NamedTuple):
     def encode(self) -> bytes:
         """Return it as bytes, which `AuditResult.decode` reads."""
         ranges = [
-            [*result.offsets, result.records, [[gap.start, gap.end] for gap in result.lost]]
+            [*result.offsets, [[gap.start, gap.end] for gap in result.gaps]]
             for result in self.ranges
         ]
         return json.dumps(ranges, separators=(",", ":")).encode() + b"\n" + encode(self.counts)
@@ -124,7 +124,7 @@ class RangeCounting:
             merges: Whether small batches that follow each other are judged together, which gives
                 the same counts unless a policy is given several records at a time.
         """
-        self._read = reader
+        self._reader = reader
         self._max_decompressed_bytes = max_decompressed_bytes
         self._evaluators = evaluators
         self._merges = merges
@@ -135,18 +135,15 @@ class RangeCounting:
     def add(self, offsets: WantedRange) -> Iterator[None]:
         """Judge and count the records of a range; yields after each batch."""
         gaps: list[OffsetRange] = []
-        records, merged = 0, MergedBatches()
-        for fetched in self._read(offsets, on_lost=lambda gap: gaps.append(OffsetRange(*gap))):
+        merged = MergedBatches()
+        for fetched in self._reader(offsets, on_lost=lambda gap: gaps.append(OffsetRange(*gap))):
             batch = self._read_batch(offsets, fetched)
-            if batch is None:
-                records += _announced(fetched)
-            elif len(batch.records):
-                records += len(batch.records)
+            if batch is not None and len(batch.records):
                 self._judge(offsets, merged.add(batch) if self._merges else (batch,))
             yield
         self._judge(offsets, merged.rest())
         planned = OffsetRange(offsets.topic, offsets.partition, offsets.first, offsets.end)
-        self._ranges.append(RangeResult(planned, records, tuple(gaps)))
+        self._ranges.append(RangeResult(planned, tuple(gaps)))
 
     def result(self) -> AuditResult:
         """Return the result of all ranges that were added."""
@@ -180,9 +177,9 @@ def _announced(fetched: FetchedBatch) -> int:
 
 
 def _range_result(
-    topic: str, partition: int, start: int, end: int, records: int, gap_bounds: list[list[int]]
+    topic: str, partition: int, start: int, end: int, gap_bounds: list[list[int]]
 ) -> RangeResult:
     def part(bounds: Any) -> OffsetRange:
         return OffsetRange(topic, partition, *bounds)
 
-    return RangeResult(part((start, end)), records, tuple(map(part, gap_bounds)))
+    return RangeResult(part((start, end)), tuple(map(part, gap_bounds)))

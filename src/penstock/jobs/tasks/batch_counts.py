@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.engine.verdict import ACCEPTED, Outcome
-from penstock.jobs.report.counts import SAMPLES_MAX, AuditCounts, Reason, Records
+from penstock.jobs.report.counts import SAMPLES_MAX, AuditCounts, Reason, Records, reason_of
 from penstock.jobs.report.hints import header_keys, key_prefix
 from penstock.jobs.report.times import hour_of
 
@@ -166,7 +166,7 @@ class StoredCounts:
 def _reason(topic: str, verdict: PolicyVerdict) -> Reason:
     if verdict.outcome is Outcome.ACCEPTED:
         return Reason(topic, Outcome.ACCEPTED.value)
-    return Reason(topic, verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
+    return reason_of(topic, verdict)
 
 
 def _hours(batch: CountedBatch) -> list[int | None] | int | None:

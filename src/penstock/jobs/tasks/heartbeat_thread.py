@@ -18,7 +18,7 @@ class HeartbeatThread(Generic[T]):
 
     def __init__(self) -> None:
         self._beats = 0
-        self._cancelled = False
+        self._is_cancelled = False
 
     def beat(self) -> None:
         """Signal that the work continues; called by the work.
@@ -26,7 +26,7 @@ class HeartbeatThread(Generic[T]):
         Raises:
             CancelledError: It is not wanted any more.
         """
-        if self._cancelled:
+        if self._is_cancelled:
             raise CancelledError
         self._beats += 1
 
@@ -53,7 +53,7 @@ class HeartbeatThread(Generic[T]):
                     last_beats = self._beats
                     yield
         finally:
-            self._cancelled = True
+            self._is_cancelled = True
         return future.result()
 
 

@@ -87,7 +87,4 @@ def scan_letters(
 
 
 def _merged(results: Iterable[bytes]) -> bytes:
-    total = FoundLetters()
-    for result in map(FoundLetters.decode, results):
-        total = total.plus(result)
-    return total.encode()
+    return FoundLetters.sum_of(results).encode()

@@ -46,16 +46,16 @@ class Sizes:
     """How large records are.
 
     Attributes:
-        of: Stored bytes of an offset, on average, by partition.
+        offset_bytes: Stored bytes of an offset, on average, by partition.
         default_bytes: Those of an offset in other partitions.
     """
 
-    of: Mapping[Partition, float] = field(default_factory=dict)
+    offset_bytes: Mapping[Partition, float] = field(default_factory=dict)
     default_bytes: float = 1000.0
 
     def bytes_of(self, offset_range: OffsetRange) -> float:
         """Return about how many bytes of records are stored in a range."""
-        return offset_range.offsets * self.of.get(offset_range.of, self.default_bytes)
+        return offset_range.offsets * self.offset_bytes.get(offset_range.of, self.default_bytes)
 
 
 @dataclass(frozen=True)

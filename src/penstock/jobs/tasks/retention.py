@@ -7,7 +7,6 @@ read by default.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -17,7 +16,7 @@ from penstock.kafka.client.errors import TruncatedError
 from penstock.kafka.cluster.ranges import OffsetRange, without
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from penstock.kafka.cluster.ranges import Partition
 
@@ -29,13 +28,11 @@ class RangeResult(NamedTuple):
 
     Attributes:
         offsets: The range, as it was planned.
-        records: How many records were in it.
-        lost: What of the range the log did not have any more.
+        gaps: What of the range the log did not have any more.
     """
 
     offsets: OffsetRange
-    records: int
-    lost: tuple[OffsetRange, ...] = ()
+    gaps: tuple[OffsetRange, ...] = ()
 
 
 class RecordsLostError(UnavailableError):
@@ -62,30 +59,22 @@ class Coverage:
     """The planned ranges, and the parts that were read.
 
     Attributes:
-        planned: The ranges of the run.
-        read: The ranges that its tasks read: a range that is read again counts once.
+        ranges: The ranges of the run.
+        results: The ranges that its tasks read: a range that is read again counts once.
     """
 
-    planned: tuple[OffsetRange, ...]
-    read: dict[OffsetRange, RangeResult] = field(default_factory=dict)
+    ranges: tuple[OffsetRange, ...]
+    results: dict[OffsetRange, RangeResult] = field(default_factory=dict)
 
     def add(self, results: Iterable[RangeResult]) -> None:
         """Count the ranges that a task read; replace an earlier result of a range."""
-        self.read |= {result.offsets: result for result in results}
-
-    @property
-    def records(self) -> Mapping[str, int]:
-        """The records that were read, by topic."""
-        record_counts: Counter[str] = Counter()
-        for result in self.read.values():
-            record_counts[result.offsets.topic] += result.records
-        return record_counts
+        self.results |= {result.offsets: result for result in results}
 
     @property
     def lost(self) -> tuple[OffsetRange, ...]:
         """The planned offsets that were not read, by topic, partition and offset."""
-        read_ranges = (without((result.offsets,), result.lost) for result in self.read.values())
-        return without(self.planned, chain.from_iterable(read_ranges))
+        read_ranges = (without((result.offsets,), result.gaps) for result in self.results.values())
+        return without(self.ranges, chain.from_iterable(read_ranges))
 
     def text(self) -> str | None:
         """Return the lost offsets, as a line for a user; None if there are none."""
@@ -110,10 +99,3 @@ class Coverage:
         text = self.text()
         if text is not None:
             raise RecordsLostError(f"{text}; run again with a later --from, or without --strict")
-
-    def report(self) -> list[dict[str, str | int]]:
-        """Return the lost offsets, for `report.json`."""
-        return [
-            {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.end}
-            for gap in self.lost
-        ]

@@ -23,11 +23,11 @@ class Together(Generic[T]):
         Args:
             works: The generators, in this order.
         """
-        self._waiting = deque(enumerate(works))
+        self._queue = deque(enumerate(works))
         self._results: dict[int, T] = {}
         self._errors: list[BaseException] = []
         self._steps = 0
-        self._changed = threading.Event()
+        self._change = threading.Event()
         self._is_ended = False
 
     def run(self, most: int) -> Generator[None, None, list[T]]:
@@ -42,15 +42,15 @@ class Together(Generic[T]):
         """
         threads = [
             threading.Thread(target=self._work, name="penstock-range", daemon=True)
-            for _ in range(min(most, len(self._waiting)))
+            for _ in range(min(most, len(self._queue)))
         ]
         for thread in threads:
             thread.start()
         last_steps = 0
         try:
             while any(thread.is_alive() for thread in threads) and not self._errors:
-                self._changed.wait(_LOOKED_EVERY_S)
-                self._changed.clear()
+                self._change.wait(_LOOKED_EVERY_S)
+                self._change.clear()
                 if self._steps != last_steps:
                     last_steps = self._steps
                     yield
@@ -63,7 +63,7 @@ class Together(Generic[T]):
     def _work(self) -> None:
         while not self._is_ended:
             try:
-                number, work = self._waiting.popleft()
+                number, work = self._queue.popleft()
             except IndexError:
                 break
             try:
@@ -72,7 +72,7 @@ class Together(Generic[T]):
                 self._errors.append(error)
                 break
             self._steps += 1
-        self._changed.set()
+        self._change.set()
 
     def _driven(self, steps: Generator[None, None, T]) -> T:
         while True:
@@ -82,7 +82,7 @@ class Together(Generic[T]):
                 result: T = end.value
                 return result
             self._steps += 1
-            self._changed.set()
+            self._change.set()
             if self._is_ended:
                 steps.close()
                 raise CancelledError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.jobs.batches.counts import TaskCounts
+from penstock.jobs.report.counts import RecordCounts
 from penstock.jobs.tasks.planning import Task, plan_tasks
 from penstock.jobs.tasks.writing_task import CountingTask, WritingResult, WritingTask, merged
 
@@ -40,7 +40,7 @@ def write_raw(
     shares = (tuple(empty_ranges[number::cores]) for number in range(cores))
     tasks += tuple(Task(share) for share in shares if share)
     payload = runner.run(tasks, work, merged)
-    return WritingResult(TaskCounts(), 0) if payload is None else WritingResult.decode(payload)
+    return WritingResult() if payload is None else WritingResult.decode(payload)
 
 
 def count_raw(
@@ -49,7 +49,7 @@ def count_raw(
     work: WritingTask,
     *,
     counter: OffsetCounter | None = None,
-) -> TaskCounts:
+) -> RecordCounts:
     """Return what `write_raw` would count, and write nothing.
 
     Args:
@@ -60,4 +60,4 @@ def count_raw(
     """
     tasks = plan_tasks(ranges, cores=runner.cores)
     payload = runner.run(tasks, CountingTask(work), merged, counter=counter)
-    return TaskCounts() if payload is None else WritingResult.decode(payload).counts
+    return RecordCounts() if payload is None else WritingResult.decode(payload).counts

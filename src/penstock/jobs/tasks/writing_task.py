@@ -11,19 +11,17 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections import Counter
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.engine.verdict import PostponedError
 from penstock.jobs.batches.at_cluster import keep_position, range_task
-from penstock.jobs.batches.counts import TaskCounts, read_counts
+from penstock.jobs.batches.committed_counts import read_counts
 from penstock.jobs.batches.judge import BatchJudge
 from penstock.jobs.batches.letter_topics import LetterTopics
 from penstock.jobs.batches.originals import StoredOriginals
 from penstock.jobs.batches.redact import Redact
-from penstock.jobs.batches.redrive import LOOKS_BACK, Redrive
+from penstock.jobs.batches.returning_letters import LOOKS_BACK, Redrive
 from penstock.jobs.batches.split import Split
 from penstock.jobs.batches.task import (
     TaskEnding,
@@ -36,7 +34,8 @@ from penstock.jobs.batches.task import (
 )
 from penstock.jobs.evaluation import evaluator_of
 from penstock.jobs.policy_retries import decided
-from penstock.jobs.report.counts import Reason
+from penstock.jobs.report.counts import RecordCounts
+from penstock.jobs.report.encoding import add_document, as_document
 from penstock.jobs.tasks.heartbeat_thread import HeartbeatThread
 from penstock.jobs.tasks.together import Together
 from penstock.kafka.client.errors import ClientError, TopicRecreatedError
@@ -52,6 +51,7 @@ from penstock.kafka.client.writing.place_records import PlaceRecords
 from penstock.kafka.wire.names import NO_ID
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
     from uuid import UUID
 
@@ -78,7 +78,7 @@ _SMALL: Final = 5_000
 time. Larger ranges run alone, since each keeps its records in memory."""
 
 
-class Unfinished(NamedTuple):
+class UnfinishedRange(NamedTuple):
     """A range of a stream that is not at its end.
 
     Attributes:
@@ -93,49 +93,41 @@ class Unfinished(NamedTuple):
     reason: str = ""
 
 
-class WritingResult(NamedTuple):
+@dataclass
+class WritingResult:
     """The results of tasks.
 
     Attributes:
         counts: Of the records of this run.
         before: Offsets that an earlier run of the same job had done.
-        outcomes: Records by topic and outcome.
-        removed: Offsets that were removed before they were read, by topic.
         unfinished: Ranges that are not at their end; of a stream.
     """
 
-    counts: TaskCounts
-    before: int
-    outcomes: Mapping[str, Counter[str]] = MappingProxyType({})
-    removed: Mapping[str, int] = MappingProxyType({})
-    unfinished: tuple[Unfinished, ...] = ()
+    counts: RecordCounts = field(default_factory=RecordCounts)
+    before: int = 0
+    unfinished: tuple[UnfinishedRange, ...] = ()
 
-    def plus(self, other: WritingResult) -> WritingResult:
-        """Return the sum of two."""
-        outcomes = {
-            topic: Counter(topic_outcomes) for topic, topic_outcomes in self.outcomes.items()
-        }
-        for topic, topic_outcomes in other.outcomes.items():
-            outcomes.setdefault(topic, Counter()).update(topic_outcomes)
-        return WritingResult(
-            self.counts.plus(other.counts),
-            self.before + other.before,
-            outcomes,
-            Counter(self.removed) + Counter(other.removed),
-            (*self.unfinished, *other.unfinished),
-        )
+    @property
+    def outcomes(self) -> Mapping[str, Counter[str]]:
+        """Records by topic and outcome."""
+        return self.counts.by_topic()
+
+    @property
+    def removed(self) -> Mapping[str, int]:
+        """Offsets that were removed before they were read, by topic."""
+        return self.counts.removed_by_topic()
+
+    def add(self, other: WritingResult) -> None:
+        """Add the results of other tasks."""
+        self.counts.merge(other.counts)
+        self.before += other.before
+        self.unfinished += other.unfinished
 
     def encode(self) -> bytes:
         """Return it as bytes, which `WritingResult.decode` reads."""
-        counts = self.counts
         document = {
-            "outcomes": counts.outcomes,
-            "reasons": list(counts.reasons.items()),
-            "left_out": counts.reasons.left_out,
-            "removed": counts.removed,
+            **as_document(self.counts),
             "before": self.before,
-            "topics": dict(self.outcomes),
-            "removed_of": dict(self.removed),
             "unfinished": self.unfinished,
         }
         return json.dumps(document).encode()
@@ -144,27 +136,17 @@ class WritingResult(NamedTuple):
     def decode(cls, data: bytes) -> WritingResult:
         """Return the result that `encode` made bytes of."""
         document = json.loads(data)
-        counts = TaskCounts(Counter(document["outcomes"]), removed=document["removed"])
-        for reason, count in document["reasons"]:
-            counts.reasons.add(Reason(*reason), count)
-        counts.reasons.left_out += document["left_out"]
-        return cls(
-            counts,
-            document["before"],
-            {
-                topic: Counter(topic_outcomes)
-                for topic, topic_outcomes in document["topics"].items()
-            },
-            document["removed_of"],
-            tuple(Unfinished(*fields) for fields in document["unfinished"]),
-        )
+        unfinished = tuple(UnfinishedRange(*fields) for fields in document["unfinished"])
+        result = cls(before=document["before"], unfinished=unfinished)
+        add_document(result.counts, document)
+        return result
 
 
 def merged(results: Iterable[bytes]) -> bytes:
     """Merge the results of tasks."""
-    total = WritingResult(TaskCounts(), 0)
+    total = WritingResult()
     for result in map(WritingResult.decode, results):
-        total = total.plus(result)
+        total.add(result)
     return total.encode()
 
 
@@ -216,7 +198,7 @@ class WritingTask:
         is_over = self._timer()
         first = self.turn % max(len(task.ranges), 1)
         ordered = (*task.ranges[first:], *task.ranges[:first])
-        total, one_at_a_time = WritingResult(TaskCounts(), 0), threading.Lock()
+        total, one_at_a_time = WritingResult(), threading.Lock()
 
         def working(
             offset_range: OffsetRange,
@@ -227,10 +209,10 @@ class WritingTask:
             working(offset_range) for offset_range in ordered if offset_range.offsets <= _SMALL
         ]
         for result in (yield from Together(small).run(_AT_A_TIME)):
-            total = total.plus(result)
+            total.add(result)
         for offset_range in ordered:
             if offset_range.offsets > _SMALL:
-                total = total.plus((yield from working(offset_range)()))
+                total.add((yield from working(offset_range)()))
         yield total.encode()
 
     def _do(
@@ -241,8 +223,8 @@ class WritingTask:
         judging: threading.Lock,
     ) -> Generator[None, None, WritingResult]:
         if is_over():
-            unfinished = (Unfinished(offset_range.topic, offset_range.partition),)
-            return WritingResult(TaskCounts(), 0, unfinished=unfinished)
+            unfinished = (UnfinishedRange(offset_range.topic, offset_range.partition),)
+            return WritingResult(unfinished=unfinished)
         if not offset_range.offsets:
             return (yield from self._keep(connection, offset_range))
         return (yield from self._attempt(connection, offset_range, is_over, judging))
@@ -266,25 +248,21 @@ class WritingTask:
             progress = yield from self._range(connection, offset_range, is_over, judging)
         except (ClientError, PostponedError) as error:
             return self._failed(offset_range, error)
-        unfinished: tuple[Unfinished, ...] = ()
+        unfinished: tuple[UnfinishedRange, ...] = ()
         if progress.offset < offset_range.end:
-            unfinished = (Unfinished(offset_range.topic, offset_range.partition, progress.offset),)
-        counts = progress.counts
-        return WritingResult(
-            counts,
-            max(progress.since - offset_range.start, 0),
-            {offset_range.topic: counts.outcomes},
-            {offset_range.topic: counts.removed} if counts.removed else {},
-            unfinished,
-        )
+            unfinished = (
+                UnfinishedRange(offset_range.topic, offset_range.partition, progress.offset),
+            )
+        earlier_offsets = max(progress.counts_start - offset_range.start, 0)
+        return WritingResult(progress.counts, earlier_offsets, unfinished)
 
     def _failed(
         self, offset_range: OffsetRange, error: ClientError | PostponedError
     ) -> WritingResult:
         if self.budget_s is None or not _may_pass(error):
             raise error
-        failed = Unfinished(offset_range.topic, offset_range.partition, reason=str(error))
-        return WritingResult(TaskCounts(), 0, unfinished=(failed,))
+        failed = UnfinishedRange(offset_range.topic, offset_range.partition, reason=str(error))
+        return WritingResult(unfinished=(failed,))
 
     def _keep(
         self, connection: Connection, offset_range: OffsetRange
@@ -305,7 +283,7 @@ class WritingTask:
             )
         except ClientError as error:
             return self._failed(offset_range, error)
-        return WritingResult(TaskCounts(), 0)
+        return WritingResult()
 
     @property
     def limits(self) -> TaskLimits:
@@ -408,7 +386,7 @@ def _no_beat() -> None:
 class CountingTask:
     """Counts the records that a writing task would write."""
 
-    of: WritingTask
+    writing_task: WritingTask
 
     def __call__(self, task: Task) -> Iterator[bytes | None]:
         """Do a task; yields None while it is at work, and its result.
@@ -419,11 +397,13 @@ class CountingTask:
             UnreadableBatchError: A batch is damaged.
             PostponedError: A policy cannot decide, even after a while.
         """
-        connection, counts = self.of.access.connect(), TaskCounts()
-        limits = self.of.limits
-        for offset_range, offsets in zip(task.ranges, task.wanted(self.of.topic_ids), strict=True):
-            job = self.of.job_of(offset_range, _no_beat, threading.Lock())
-            merge_limits = limits.of_batch if self.of.merges(job) else None
+        connection, counts = self.writing_task.access.connect(), RecordCounts()
+        limits = self.writing_task.limits
+        for offset_range, offsets in zip(
+            task.ranges, task.wanted(self.writing_task.topic_ids), strict=True
+        ):
+            job = self.writing_task.job_of(offset_range, _no_beat, threading.Lock())
+            merge_limits = limits.of_batch if self.writing_task.merges(job) else None
             for fetched in RangeReader(
                 connection, offsets, on_lost=ignore, merged_within=merge_limits
             ):
@@ -432,7 +412,7 @@ class CountingTask:
                     for _ in job.process(batch, counts):
                         continue
                 yield None
-        yield WritingResult(counts, 0).encode()
+        yield WritingResult(counts).encode()
 
 
 class _RetryingJudge(BatchJudge):
@@ -451,11 +431,11 @@ class _RetryingJudge(BatchJudge):
         super().__init__(chain, topic_id, records_policy_batch=records_policy_batch)
         self._for_s = for_s
         self._beat = beat
-        self._judging = judging
+        self._judging_lock = judging
 
     def verdicts(self, partition: int, records: RecordColumns) -> RecordVerdicts:
         judge = super().verdicts
-        with self._judging:
+        with self._judging_lock:
             return decided(lambda: judge(partition, records), self._for_s, beat=self._beat)
 
 
@@ -466,7 +446,7 @@ class _BeatingJob:
         self._job = job
         self._heartbeat = heartbeat
 
-    def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
+    def process(self, batch: StoredBatch, counts: RecordCounts) -> Iterator[OutgoingBatch]:
         self._heartbeat.beat()
         yield from self._job.process(batch, counts)
 
@@ -509,11 +489,11 @@ def _done_by_another(
             connection, task.group, {offset_range.topic: [offset_range.partition]}
         ).get(partition)
         if position is not None:
-            kept_counts = read_counts(position.metadata, counted_as)
+            counts = read_counts(position.metadata, counted_as, offset_range.of)
             if position.run not in {"", claimed_by}:
                 break
-            if kept_counts is not None and position.offset >= offset_range.end:
-                return TaskProgress(position.offset, kept_counts.since, kept_counts.counts)
+            if counts is not None and position.offset >= offset_range.end:
+                return TaskProgress(position.offset, counts.start, counts.counts)
             if position.offset != reached:
                 reached, deadline = position.offset, time.monotonic() + _WAITED_S
         yield

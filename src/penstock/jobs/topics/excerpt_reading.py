@@ -89,7 +89,7 @@ class Reading:
         """
         self.is_cut = False
         self._pieces = pieces
-        self._read = reader
+        self._reader = reader
         self._left_bytes = bytes_max
         self._left_offsets = sum(piece.range.offsets for piece in pieces)
         self._max_decompressed_bytes = max_decompressed_bytes
@@ -105,7 +105,7 @@ class Reading:
             share = self._left_bytes * piece.range.offsets // self._left_offsets
             self._left_offsets -= piece.range.offsets
             piece_bytes = 0
-            for fetched in self._read(piece):
+            for fetched in self._reader(piece):
                 if fetched.base_offset < piece.range.start and not piece.is_first:
                     continue
                 batch = _as_produced(piece, fetched, self._max_decompressed_bytes)

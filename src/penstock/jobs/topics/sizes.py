@@ -20,25 +20,33 @@ from penstock.kafka.cluster.ranges import Partition
 from penstock.kafka.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.kafka.client.connections.connection import Connection
-    from penstock.kafka.cluster.ranges import OffsetRange
+    from penstock.kafka.cluster.offsets import Cluster, Topic
 
 _CHUNK: Final = 10_000
 """The number of partitions in a request."""
 
 
-def measured(connection: Connection, logs: Iterable[OffsetRange]) -> Sizes:
-    """Return how large records are, on average, by partition.
+def measured(connection: Connection, cluster: Cluster, topics: Sequence[Topic]) -> Sizes:
+    """Return how large the records of topics are, on average, by partition.
 
     Args:
-        logs: The complete range of each partition, from its first offset to its end.
+        connection: To the same cluster.
 
     Returns:
         The sizes. Partitions that no broker describes, and empty partitions, are left out.
+
+    Raises:
+        ClusterError: The cluster does not answer.
     """
-    whole = {log.of: log.offsets for log in logs if log.offsets}
+    first, end = cluster.first_offsets(topics), cluster.end_offsets(topics)
+    whole = {
+        partition: end[partition] - first[partition]
+        for partition in first
+        if end[partition] > first[partition]
+    }
     sizes: dict[Partition, float] = {}
     for leader, partitions in _by_leader(connection, whole).items():
         for start in range(0, len(partitions), _CHUNK):

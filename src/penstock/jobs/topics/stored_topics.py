@@ -34,7 +34,8 @@ class StoredTopics:
         properties: The keys after `upstream.`, as a Java client takes them.
         file: The configuration file.
         places_topic: The topic where positions last.
-        hidden: The topics that globs match and that may not be described, as far as they are known.
+        hidden_topics: The topics that globs match and that may not be described, as far as they are
+            known.
     """
 
     def __init__(self, properties: Mapping[str, str], file: Path, places_topic: str) -> None:
@@ -42,7 +43,7 @@ class StoredTopics:
         self.properties = properties
         self.file = file
         self.places_topic = places_topic
-        self.hidden: frozenset[str] = frozenset()
+        self.hidden_topics: frozenset[str] = frozenset()
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -107,11 +108,11 @@ class StoredTopics:
             targets: The topics to write to.
             warn: Called with the text.
         """
-        listed = self.hidden.union(topic.name for topic in topics)
+        listed = self.hidden_topics.union(topic.name for topic in topics)
         hidden_names = hidden_topics(
             self.cluster, topic_list, names, listed, without=with_parked(targets)
         )
-        self.hidden |= set(hidden_names)
+        self.hidden_topics |= set(hidden_names)
         if hidden_names:
             warn(
                 f"{topic_list} matches {names_of(hidden_names)}, which the principal of "
@@ -120,8 +121,7 @@ class StoredTopics:
 
     def sizes(self, topics: Sequence[Topic]) -> Sizes:
         """Return how large the records of topics are, as far as brokers say."""
-        whole = self.cluster.ranges(topics, "earliest", "latest")
-        return measured(self.access.connect(), whole)
+        return measured(self.access.connect(), self.cluster, topics)
 
     def places(self, *, create: bool = True) -> Places:
         """Read how far jobs have come, as far as that is kept in the topic of places.

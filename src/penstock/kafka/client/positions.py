@@ -86,20 +86,20 @@ class Claim(NamedTuple):
 
     Attributes:
         run: The id of this run, the same for all of its attempts, without line breaks.
-        seen: The runs that had tasks of the job when this run began: a run that is at work may
-            claim others of its tasks only later.
+        earlier_runs: The runs that had tasks of the job when this run began: a run that is at work
+            may claim others of its tasks only later.
         start: Where the task begins if nothing has been committed.
         again: It begins there, too, where others have committed a position.
     """
 
     run: str
-    seen: frozenset[str]
+    earlier_runs: frozenset[str]
     start: int
     again: bool = False
 
     def allows(self, position: Position | None) -> bool:
         """Return whether the run that has come to a position may be followed by this run."""
-        return position is None or position.run in {"", self.run, *self.seen}
+        return position is None or position.run in {"", self.run, *self.earlier_runs}
 
     def first(self, position: Position | None) -> Position | None:
         """Return the first commit, which shows that the task belongs to this run.

@@ -123,7 +123,7 @@ class CompactedTopic:
         self._otherwise = otherwise
         self._configs = {**_TOPIC_CONFIGS, **configs}
         self._partition = LogPartition(topic, _PARTITION)
-        self._stopped = threading.Event()
+        self._stop_event = threading.Event()
         self._reader: RangeReader | None = None
         self._position = 0
         self._threads: list[threading.Thread] = []
@@ -264,7 +264,7 @@ class CompactedTopic:
 
     def close(self) -> None:
         """Stop following. Blocks for a moment."""
-        self._stopped.set()
+        self._stop_event.set()
         for thread in self._threads:
             thread.join(5)
         if self._writer is not None:
@@ -375,7 +375,7 @@ class CompactedTopic:
     def _follow(
         self, take: Callable[[Sequence[LogRecord]], None], warn: Callable[[str], None]
     ) -> None:
-        while not self._stopped.is_set():
+        while not self._stop_event.is_set():
             try:
                 self._pass_on(take)
             except (TruncatedError, TopicRecreatedError) as error:
@@ -384,13 +384,13 @@ class CompactedTopic:
                 self._reader = self._new_reader()
             except ClientError as error:
                 warn(str(error))
-                self._stopped.wait(_MAX_BACKOFF_S)
+                self._stop_event.wait(_MAX_BACKOFF_S)
             except Exception as error:  # or nothing would be read any more
                 if isinstance(error, MalformedError):
                     warn(str(error))
                 else:
                     log.exception("a topic cannot be read", topic=self.topic)
-                self._stopped.wait(_RETRY_FOLLOWING_AFTER_S)
+                self._stop_event.wait(_RETRY_FOLLOWING_AFTER_S)
                 self._reader = self._new_reader()  # records that have not been passed on
 
     def _pass_on(self, take: Callable[[Sequence[LogRecord]], None]) -> None:
@@ -406,7 +406,7 @@ class CompactedTopic:
 
     def _write(self) -> None:
         assert self._writer is not None
-        self._writer.run(self._stopped)
+        self._writer.run(self._stop_event)
 
     def _error(self, error: ClientError | MalformedError) -> Exception:
         if isinstance(error, DeniedError):

@@ -38,7 +38,7 @@ _CUT: Final = "{} has lost records that were read from it: restart the gateways"
 class _Write:
     """Records that are being written; without a timer they have their result."""
 
-    done: Callable[[int, str | None], None]
+    callback: Callable[[int, str | None], None]
     timer: asyncio.TimerHandle | None = None
 
 
@@ -74,11 +74,11 @@ class LogFollower:
         self._log = topic
         self._on_record = take
         self._ahead = ahead
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._late = self._why_late = f"{self.topic} could not be read in time"
-        self._reading: asyncio.Task[None] | None = None
+        self._read_task: asyncio.Task[None] | None = None
         self._callers: dict[asyncio.Future[str | None], float] = {}
-        self._warned = 0.0
+        self._warning_s = 0.0
         self._probe: asyncio.TimerHandle | None = None
         self.writes = StateWrites(self.topic)
 
@@ -128,8 +128,8 @@ class LogFollower:
         """
         caller: asyncio.Future[str | None] = self._loop.create_future()
         self._callers[caller] = timeout_s
-        if self._reading is None or self._reading.done():
-            self._reading = self._loop.create_task(self._read_for_callers())
+        if self._read_task is None or self._read_task.done():
+            self._read_task = self._loop.create_task(self._read_for_callers())
         try:
             async with asyncio.timeout(timeout_s):
                 why = await caller
@@ -183,7 +183,7 @@ class LogFollower:
     async def _read_up_to(self, position: int) -> None:
         if self.position < position:
             future = self._loop.create_future()
-            self._waiting.append((position, future))
+            self._waiters.append((position, future))
             await future
 
     def when_read(
@@ -206,7 +206,7 @@ class LogFollower:
             callback(self._late if future.cancelled() else None)
 
         future.add_done_callback(read)
-        self._waiting.append((position, future))
+        self._waiters.append((position, future))
 
     def _take_all(self, records: Sequence[LogRecord]) -> None:
         for record in records:
@@ -222,22 +222,22 @@ class LogFollower:
             except Exception:  # the position advances nevertheless
                 log.exception("a record cannot be applied", topic=self.topic)
         self.position = max(self.position, record.position)
-        if self._waiting:
+        if self._waiters:
             self._wake()
 
     def _wake(self) -> None:
         still = []
-        for position, future in self._waiting:
+        for position, future in self._waiters:
             if self.position < position:
                 still.append((position, future))
             elif not future.done():
                 future.set_result(None)
-        self._waiting = [waiter for waiter in still if not waiter[1].done()]
+        self._waiters = [waiter for waiter in still if not waiter[1].done()]
 
     def _warn(self, why: str) -> None:
         now = time.monotonic()
-        if now - self._warned > _WARN_EVERY_S:
-            self._warned = now
+        if now - self._warning_s > _WARN_EVERY_S:
+            self._warning_s = now
             log.warning("a topic cannot be read", topic=self.topic, reason=why)
 
     # Writing
@@ -271,7 +271,7 @@ class LogFollower:
         self.writes.ended(failure, is_late=failure is _LATE)
         if failure is not None and self._probe is None:
             self._probe = self._loop.call_later(_PROBE_AFTER_S, self._write_probe)
-        write.done(end, failure)
+        write.callback(end, failure)
 
     def _write_probe(self) -> None:
         self._probe = None

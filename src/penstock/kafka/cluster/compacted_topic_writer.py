@@ -47,17 +47,17 @@ class _Append:
     """Records written together; `callback` is called when the last record has its result."""
 
     def __init__(self, count: int, callback: Done) -> None:
-        self._left = count
-        self._done = callback
+        self._remaining = count
+        self._callback = callback
         self._end = 0
         self._failure: str | None = None
 
     def settle(self, end: int, failure: str | None) -> None:
         """Take the result of one record: the offset after it, or an error message."""
-        self._left -= 1
+        self._remaining -= 1
         self._end, self._failure = max(self._end, end), failure or self._failure
-        if not self._left:
-            self._done(self._end, self._failure)
+        if not self._remaining:
+            self._callback(self._end, self._failure)
 
 
 @dataclass(slots=True, frozen=True)

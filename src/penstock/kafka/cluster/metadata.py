@@ -82,12 +82,12 @@ class ClusterMetadata:
         self._properties = properties
         self._file = file
         self._clock = clock
-        self._allowed: TTLCache[str, tuple[int, int]] = TTLCache(
+        self._new_topics: TTLCache[str, tuple[int, int]] = TTLCache(
             math.inf, _ALLOWED_COUNTS_S, timer=clock
         )
         self._defaults: tuple[dict[str, str], float] = ({}, -1.0)
         self._internal: set[str] = set()
-        self._missing: TTLCache[str, None] = TTLCache(
+        self._missing_topics: TTLCache[str, None] = TTLCache(
             len(INTERNAL_TOPICS), _MISSING_TTL_S, timer=clock
         )
         self.deciding = asyncio.Lock()
@@ -101,17 +101,19 @@ class ClusterMetadata:
         """
         # Not cached: an earlier response may lack topics that were created since.
         topics = await asyncio.to_thread(self._list)
-        for name in [name for name, counts in self._allowed.items() if topics.get(name) == counts]:
-            del self._allowed[name]
-        return {**topics, **self._allowed}
+        for name in [
+            name for name, counts in self._new_topics.items() if topics.get(name) == counts
+        ]:
+            del self._new_topics[name]
+        return {**topics, **self._new_topics}
 
     def allow(self, topic: str, partitions: int, replicas: int) -> None:
         """Count a topic as existing from now on."""
-        self._allowed[topic] = (partitions, replicas)
+        self._new_topics[topic] = (partitions, replicas)
 
     def disallow(self, topic: str) -> None:
         """Stop counting a topic that was accepted, because it was not created, or is deleted."""
-        self._allowed.pop(topic, None)
+        self._new_topics.pop(topic, None)
 
     async def counts(self, partitions: int, replicas: int) -> tuple[int, int]:
         """Return partition count and replication factor with the cluster's defaults for -1.
@@ -161,11 +163,11 @@ class ClusterMetadata:
         """
         if topic in self._internal or topic not in INTERNAL_TOPICS:
             return None
-        if topic not in self._missing:
+        if topic not in self._missing_topics:
             if topic in await asyncio.to_thread(self._list):
                 self._internal.add(topic)
                 return None
-            self._missing[topic] = None
+            self._missing_topics[topic] = None
         partitions, replicas = INTERNAL_TOPICS[topic]
         if partitions in _SHARES and partitions not in await self._broker_configs():
             return None

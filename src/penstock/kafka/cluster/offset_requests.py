@@ -72,6 +72,24 @@ def since(connection: Connection, timestamp_ms: int) -> Callable[[Sequence[Parti
     return _requests_of(connection, max(timestamp_ms, 0))
 
 
+def in_chunks(
+    partitions: Sequence[Partition],
+    request_offsets: Callable[[Sequence[Partition]], Answers],
+    *,
+    chunk: int = CHUNK,
+) -> dict[Partition, int | OffsetRefusal]:
+    """Return the results for partitions, each requested once.
+
+    Args:
+        request_offsets: Returns the results for some of them.
+        chunk: How many partitions a request has.
+    """
+    answers: dict[Partition, int | OffsetRefusal] = {}
+    for start in range(0, len(partitions), chunk):
+        answers |= request_offsets(partitions[start : start + chunk])
+    return answers
+
+
 def all_offsets(
     partitions: Iterable[Partition],
     request_offsets: Callable[[Sequence[Partition]], Answers],
@@ -99,16 +117,13 @@ def all_offsets(
     pause_s = _FIRST_PAUSE_S
     while True:
         again = []
-        for start in range(0, len(pending), chunk):
-            for partition, answer in request_offsets(pending[start : start + chunk]).items():
-                if isinstance(answer, int):
-                    offsets[partition] = answer
-                elif answer.code in _LEADER_UNKNOWN and clock() < deadline:
-                    again.append(partition)
-                else:
-                    raise ClusterError(
-                        f"the offsets of {partition} cannot be listed: {answer.text}"
-                    )
+        for partition, answer in in_chunks(pending, request_offsets, chunk=chunk).items():
+            if isinstance(answer, int):
+                offsets[partition] = answer
+            elif answer.code in _LEADER_UNKNOWN and clock() < deadline:
+                again.append(partition)
+            else:
+                raise ClusterError(f"the offsets of {partition} cannot be listed: {answer.text}")
         if not again:
             return offsets
         pending = again

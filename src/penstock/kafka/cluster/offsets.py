@@ -30,7 +30,7 @@ from penstock.kafka.client.reading.offset_ranges import WantedRange
 from penstock.kafka.client.reading.reader import RangeReader
 from penstock.kafka.cluster import created_topics, offset_requests, topic_names
 from penstock.kafka.cluster.errors import ClusterError, NotDescribedError
-from penstock.kafka.cluster.offset_requests import all_offsets
+from penstock.kafka.cluster.offset_requests import all_offsets, in_chunks
 from penstock.kafka.cluster.ranges import OffsetRange, Partition
 from penstock.kafka.wire.errors import (
     INVALID_TOPIC_EXCEPTION,
@@ -68,6 +68,11 @@ class Topic:
     name: str
     topic_id: UUID
     partitions: tuple[int, ...]
+
+    @property
+    def all_partitions(self) -> tuple[Partition, ...]:
+        """Its partitions, with its name."""
+        return tuple(Partition(self.name, number) for number in self.partitions)
 
 
 class Cluster:
@@ -124,11 +129,11 @@ class Cluster:
 
     def log_starts(self, partitions: Sequence[Partition]) -> Answers:
         """Return the first offset of each partition, or the error; without a retry."""
-        return offset_requests.earliest_of(self._connection)(partitions)
+        return in_chunks(partitions, offset_requests.earliest_of(self._connection))
 
     def log_ends(self, partitions: Sequence[Partition]) -> Answers:
         """Return the offset after the last committed record of each partition, or why not."""
-        return offset_requests.latest_of(self._connection)(partitions)
+        return in_chunks(partitions, offset_requests.latest_of(self._connection))
 
     def topic(self, name: str) -> Topic:
         """Describe a topic.
@@ -280,12 +285,11 @@ class Cluster:
         ends = self._places(topics, end, bounds, "--to")
         offset_ranges = []
         for topic in topics:
-            for number in topic.partitions:
-                partition = Partition(topic.name, number)
-                offset_range = OffsetRange(topic.name, number, starts[partition], ends[partition])
+            for partition in topic.all_partitions:
+                offset_range = OffsetRange(*partition, starts[partition], ends[partition])
                 if offset_range.start > offset_range.end:
                     raise ConfigurationError(
-                        f"--from {start} is after --to {end} in partition {number} of "
+                        f"--from {start} is after --to {end} in partition {partition.number} of "
                         f"{topic.name}: {offset_range.start} and {offset_range.end}"
                     )
                 offset_ranges.append(offset_range)
@@ -337,11 +341,8 @@ class Cluster:
         first, end = self.first_offsets(topics), self.end_offsets(topics)
         return {
             topic.name: {
-                number: (
-                    first[Partition(topic.name, number)],
-                    end[Partition(topic.name, number)],
-                )
-                for number in topic.partitions
+                partition.number: (first[partition], end[partition])
+                for partition in topic.all_partitions
             }
             for topic in topics
         }
@@ -480,7 +481,7 @@ def _topic(name: str, topic: DescribedTopic) -> Topic:
 
 
 def _partitions(topics: Sequence[Topic]) -> list[Partition]:
-    return [Partition(topic.name, number) for topic in topics for number in topic.partitions]
+    return [partition for topic in topics for partition in topic.all_partitions]
 
 
 def check_place(where: str, key: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import string
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
@@ -16,9 +14,6 @@ if TYPE_CHECKING:
 
 _INTERNAL: Final = "__"
 _NEAR_MAX: Final = 3
-_LETTERS: Final = string.ascii_letters + string.digits + "._-"
-"""The characters of topics' names."""
-_TOKENS: Final = re.compile(r"\[!?+\]?+[^]]*+]|.", re.DOTALL)
 
 
 def parse(patterns: str) -> tuple[str, ...]:
@@ -104,21 +99,6 @@ def _matching(glob: str, names: Collection[str]) -> list[str]:
     return sorted(
         name for name in names if not name.startswith(_INTERNAL) and fnmatchcase(name, glob)
     )
-
-
-def expression_of(glob: str) -> str:
-    """Return a regular expression, for Java too, that matches the names that a glob means."""
-    return f"^(?!{_INTERNAL}){''.join(map(_expression, _TOKENS.findall(glob)))}$"
-
-
-def _expression(token: str) -> str:
-    """Return the expression for a character of a glob, or for a set of characters in brackets."""
-    if token in {"*", "?"}:
-        return {"*": ".*", "?": "."}[token]
-    if len(token) == 1:
-        return re.escape(token)
-    letters = [letter for letter in _LETTERS if fnmatchcase(letter, token)]
-    return f"[{''.join(map(re.escape, letters))}]" if letters else "(?!)"
 
 
 def unknown(name: str, names: Collection[str], servers: str) -> str:

@@ -18,7 +18,7 @@ class _Block:
     """Consecutive ports that this process alone hands out, for as long as it holds the first."""
 
     def __init__(self, first: int, reservation: socket.socket) -> None:
-        self._held = reservation
+        self._reservation = reservation
         self._first, self._end = first + 1, first + _BLOCK
         self._next = self._first
 

@@ -113,7 +113,7 @@ class MergedBatches:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[StoredBatch] = []
+        self._batches: list[StoredBatch] = []
         self._sections: list[bytes] = []
         self._base = self._end = self._count = self._bytes = 0
         self._latest = _NEVER
@@ -126,13 +126,13 @@ class MergedBatches:
         """
         count = len(batch.records)
         is_small = count <= _SMALL_RECORDS and len(batch.data) <= _SMALL_BYTES and batch.is_whole
-        if not is_small or (self._waiting and self._end != batch.base_offset):
+        if not is_small or (self._batches and self._end != batch.base_offset):
             yield from self.rest()
         if not is_small:
             yield batch
             return
         timestamp = batch.max_timestamp if batch.is_log_append_time else None
-        if not self._waiting:
+        if not self._batches:
             self._base = batch.base_timestamp if timestamp is None else timestamp
         section, latest = batch.section(
             range(count), self._base, first=self._count, timestamp=timestamp
@@ -141,7 +141,7 @@ class MergedBatches:
             yield from self.rest()
             yield batch
             return
-        self._waiting.append(batch)
+        self._batches.append(batch)
         self._sections.append(section)
         self._latest = max(self._latest, latest)
         self._count += count
@@ -152,7 +152,7 @@ class MergedBatches:
 
     def rest(self) -> Iterator[StoredBatch]:
         """Return the batches that were taken and not yet returned."""
-        batches, section, count = self._waiting, b"".join(self._sections), self._count
+        batches, section, count = self._batches, b"".join(self._sections), self._count
         header = NewHeader(0, self._base, self._latest)
         self.forget()
         if len(batches) < 2:
@@ -170,7 +170,7 @@ class MergedBatches:
 
     def forget(self) -> None:
         """Drop the batches that were taken and not yet returned."""
-        self._waiting = []
+        self._batches = []
         self._sections = []
         self._base = self._end = self._count = self._bytes = 0
         self._latest = _NEVER

@@ -5,7 +5,7 @@ Kafka's schemas (from `kio`) define which fields are addresses: a structure with
 response is parsed only up to its last address.
 
 A client can make a broker send millions of addresses. So a response is walked in slices, and memory
-is proportional to its bytes (`Spliced`): nothing is kept for each address.
+is proportional to its bytes (`SplicedFrame`): nothing is kept for each address.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.kafka.wire.primitives import (
     varint,
 )
 from penstock.kafka.wire.schemas import API_NAMES, load_response_schema
-from penstock.kafka.wire.spliced import Spliced, framed
+from penstock.kafka.wire.spliced import SplicedFrame, framed
 from penstock.kafka.wire.structures import (
     FIXED_SIZES,
     Structure,
@@ -95,9 +95,9 @@ def replace_in_slices(
         raise WireError(
             f"a response to {API_NAMES[api_key]} version {version} that cannot be read"
         ) from None
-    if not walk.spliced.is_changed:
+    if not walk.output.is_changed:
         return [frame]
-    return framed(walk.spliced.finish(len(frame)))
+    return framed(walk.output.finish(len(frame)))
 
 
 class _ResponseWalk:
@@ -111,9 +111,9 @@ class _ResponseWalk:
         self._frame = frame
         self._end = len(frame)
         self._replace = replace
-        self._replaced: dict[tuple[int, bytes, int], tuple[str, int] | None] = {}
+        self._replacements: dict[tuple[int, bytes, int], tuple[str, int] | None] = {}
         self._steps_left = SLICE_STEPS
-        self.spliced = Spliced(frame, 4)
+        self.output = SplicedFrame(frame, 4)
 
     def response(self, structure: Structure, position: int) -> Walked:
         """Walk a response up to its last address."""
@@ -167,7 +167,7 @@ class _ResponseWalk:
         It can be long, and there are only a few brokers: the bytes behind a name have mostly
         been seen, and is not read again.
         """
-        frame, end, around = self._frame, self._end, self.spliced
+        frame, end, around = self._frame, self._end, self.output
         rewrites: dict[bytes, tuple[bytes, bytes]] = {}
         for first in range(0, count, SLICE_STEPS):
             start, result = position, bytearray()
@@ -179,11 +179,11 @@ class _ResponseWalk:
                     result += new
                     position = behind + len(old)
                     continue
-                self.spliced = Spliced(frame, position)
+                self.output = SplicedFrame(frame, position)
                 behind, position = position, self._flat(structure, position, -1)
                 if position > end:
                     raise IndexError
-                rewritten = b"".join(self.spliced.finish(position))
+                rewritten = b"".join(self.output.finish(position))
                 result += rewritten
                 if frame[behind] < 0x80 and len(rewrites) < _REPLACED_MAX:
                     name = frame[behind] or 1
@@ -191,7 +191,7 @@ class _ResponseWalk:
                     rewrites[old[:_NODE_BYTES]] = old, new
             around.replace(start, position, bytes(result))
             yield
-        self.spliced = around
+        self.output = around
         return position
 
     def _tagged(self, structure: Structure, position: int, node: int) -> Walked:
@@ -204,7 +204,7 @@ class _ResponseWalk:
             tag, position = read_varint(self._frame, position)
             size_start = position
             size, position = read_varint(self._frame, position)
-            field = structure.tagged.get(tag)
+            field = structure.tagged_fields.get(tag)
             if field is not None and holds_address(field):
                 yield from self._tag(field, size_start, position, position + size, node)
             position += size
@@ -214,9 +214,9 @@ class _ResponseWalk:
 
     def _tag(self, field: WireField, size_start: int, start: int, end: int, node: int) -> Walked:
         """Walk a tagged field with addresses: its size changes with them."""
-        around, self.spliced = self.spliced, Spliced(self._frame, start)
+        around, self.output = self.output, SplicedFrame(self._frame, start)
         position = yield from self._field(field, start, node, flexible=True)
-        inner, self.spliced = self.spliced, around
+        inner, self.output = self.output, around
         if inner.is_changed:
             content = b"".join(inner.finish(end))
             around.replace(size_start, end, varint(len(content)) + content)
@@ -258,18 +258,18 @@ class _ResponseWalk:
         port_format = _PORT_FORMATS[field.kafka_type or ""]
         (port,) = port_format.unpack_from(self._frame, port_at)
         address = node, self._frame[start:end], port
-        if address in self._replaced:
-            new = self._replaced[address]
+        if address in self._replacements:
+            new = self._replacements[address]
         else:
             size = read_length(self._frame, start, flexible=flexible)[1]
             text = self._frame[size:end].decode()
             replacement = self._replace(node, text, port)
             new = replacement if replacement != (text, port) else None
-            if len(self._replaced) < _REPLACED_MAX:
-                self._replaced[address] = new
+            if len(self._replacements) < _REPLACED_MAX:
+                self._replacements[address] = new
         if new is not None:
-            self.spliced.replace(start, end, string(new[0], flexible=flexible))
-            self.spliced.replace(port_at, port_at + port_format.size, port_format.pack(new[1]))
+            self.output.replace(start, end, string(new[0], flexible=flexible))
+            self.output.replace(port_at, port_at + port_format.size, port_format.pack(new[1]))
 
 
 _FIXED, _STRING, _NODE, _PORT, _HOST, _OTHER = range(6)

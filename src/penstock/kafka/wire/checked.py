@@ -38,12 +38,12 @@ class Edits(list["Edit"]):
     """The changes of a frame.
 
     Attributes:
-        left: How many entries of arrays there may still be.
+        remaining_entries: How many entries of arrays there may still be.
     """
 
     def __init__(self, entry_limit: float = math.inf) -> None:
         super().__init__()
-        self.left = entry_limit
+        self.remaining_entries = entry_limit
 
     def take(self, entries: int) -> None:
         """Count entries of an array.
@@ -51,8 +51,8 @@ class Edits(list["Edit"]):
         Raises:
             TooManyEntriesError: There are more than there may be.
         """
-        self.left -= max(0, entries)
-        if self.left < 0:
+        self.remaining_entries -= max(0, entries)
+        if self.remaining_entries < 0:
             raise TooManyEntriesError
 
 
@@ -142,11 +142,11 @@ def walk_tags(structure: Structure, data: bytes, position: int, edits: Edits) ->
         end = position + size
         if end > len(data):
             raise IndexError
-        field = structure.tagged.get(tag)
-        inner = Edits(edits.left)
+        field = structure.tagged_fields.get(tag)
+        inner = Edits(edits.remaining_entries)
         if field is not None and walk_field(field, data, position, True, inner) != end:
             raise IndexError
-        edits.left = inner.left
+        edits.remaining_entries = inner.remaining_entries
         edits.take(1)
         if field is None:
             is_changed = True

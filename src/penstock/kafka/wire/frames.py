@@ -68,19 +68,19 @@ class FrameReader:
         self._on_piece = on_piece
         self._head_bytes = head_bytes
         self.max_bytes = max_bytes
-        self._suspended = False
-        self._interrupted = False
+        self._is_suspended = False
+        self._is_interrupted = False
         self._head = b""
-        self._left = 0
+        self._remaining_bytes = 0
         self._is_held = False
-        self._held: BytesIO | None = None
+        self._partial_frame: BytesIO | None = None
         self._held_bytes = 0
-        self._stopped = False
+        self._is_stopped = False
 
     @property
     def between_frames(self) -> bool:
         """Whether the last frame is complete and the next has not begun."""
-        return not self._left and not self._head
+        return not self._remaining_bytes and not self._head
 
     @property
     def held_bytes(self) -> int:
@@ -90,58 +90,58 @@ class FrameReader:
     @property
     def missing_bytes(self) -> int:
         """The bytes of the current frame that have not been received yet; 0 between frames."""
-        return 0 if self._stopped else self._left
+        return 0 if self._is_stopped else self._remaining_bytes
 
     @property
     def missing_held_bytes(self) -> int:
         """The bytes of the current frame that have not been received yet, if it is held."""
-        return self._left if self._is_held else 0
+        return self._remaining_bytes if self._is_held else 0
 
     @property
     def left_bytes(self) -> int | None:
         """The bytes of the current frame, or of its head, that are missing; None between frames."""
-        if self._stopped or self.between_frames:
+        if self._is_stopped or self.between_frames:
             return None
-        return self._left or max(0, self._head_bytes - len(self._head))
+        return self._remaining_bytes or max(0, self._head_bytes - len(self._head))
 
     @property
     def missing_streamed_bytes(self) -> int:
         """The bytes of the current frame that have not been received yet, if it is streamed."""
-        return 0 if self._is_held or self._suspended else self.missing_bytes
+        return 0 if self._is_held or self._is_suspended else self.missing_bytes
 
     def stop(self) -> None:
         """Ignore an incomplete frame, and everything from here on."""
-        self._stopped = True
+        self._is_stopped = True
         self._is_held = False
-        self._held = None
+        self._partial_frame = None
         self._held_bytes = 0
         self._on_head = self._on_frame = self._on_piece = _ignore  # they may refer to this
 
     def suspend(self) -> None:
         """Begin no further frame for now, and put further bytes aside. Call it between frames."""
-        self._suspended = True
+        self._is_suspended = True
 
     def interrupt(self) -> None:
         """Put aside all further bytes, also within a frame."""
-        self._suspended = self._interrupted = True
+        self._is_suspended = self._is_interrupted = True
 
     def resume(self) -> None:
         """Go on, with the next chunk, which may be empty."""
-        self._suspended = self._interrupted = False
+        self._is_suspended = self._is_interrupted = False
 
     @property
     def is_suspended(self) -> bool:
         """Whether further bytes are put aside."""
-        return self._suspended
+        return self._is_suspended
 
     @property
     def is_streaming(self) -> bool:
         """Whether all that was received was passed on, up to the first bytes of a frame."""
-        held_remainder = self._is_held and self._left
+        held_remainder = self._is_held and self._remaining_bytes
         return not (
             held_remainder
-            or self._suspended
-            or self._stopped
+            or self._is_suspended
+            or self._is_stopped
             or len(self._head) >= self._head_bytes
         )
 
@@ -150,12 +150,17 @@ class FrameReader:
 
         Both are forgotten; another reader continues. To be called if `is_streaming`.
         """
-        head, missing_bytes, self._head, self._left = self._head, self._left, b"", 0
+        head, missing_bytes, self._head, self._remaining_bytes = (
+            self._head,
+            self._remaining_bytes,
+            b"",
+            0,
+        )
         return head, missing_bytes
 
     def enter(self, missing_bytes: int) -> None:
         """Continue within a streamed frame with so many bytes missing; 0 between frames."""
-        self._left, self._is_held = missing_bytes, False
+        self._remaining_bytes, self._is_held = missing_bytes, False
 
     def put_back(self, head: bytes) -> None:
         """Take the first bytes of a frame back, which `leave` has returned."""
@@ -168,45 +173,49 @@ class FrameReader:
             WireError: A length is impossible or above the limit.
         """
         if self._head:
-            if self._interrupted:
+            if self._is_interrupted:
                 self._head += data
                 return
             data, self._head = self._head + data, b""
         position, end = 0, len(data)
-        while position < end and not self._stopped:
-            if not self._left:
-                if end - position < self._head_bytes or self._suspended:
+        while position < end and not self._is_stopped:
+            if not self._remaining_bytes:
+                if end - position < self._head_bytes or self._is_suspended:
                     self._head = data[position:]
                     return
                 head = data[position : position + self._head_bytes]
                 length = int.from_bytes(head[:LENGTH_BYTES], "big", signed=True)
                 if not self._head_bytes - LENGTH_BYTES <= length <= self.max_bytes:
                     raise WireError(f"a frame of {length} bytes; the most is {self.max_bytes}")
-                self._left = LENGTH_BYTES + length
+                self._remaining_bytes = LENGTH_BYTES + length
                 self._is_held = self._on_head(head)
-            elif self._interrupted:
+            elif self._is_interrupted:
                 self._head = data[position:]
                 return
-            take = min(self._left, end - position)
+            take = min(self._remaining_bytes, end - position)
             part = data if take == end else memoryview(data)[position : position + take]
             position += take
-            self._left -= take
+            self._remaining_bytes -= take
             if not self._is_held:
-                self._on_piece(part, not self._left)
-            elif self._left:
+                self._on_piece(part, not self._remaining_bytes)
+            elif self._remaining_bytes:
                 self._hold(part)
             else:
-                self._on_frame(bytes(part) if self._held is None else self._whole(part, self._held))
+                self._on_frame(
+                    bytes(part)
+                    if self._partial_frame is None
+                    else self._whole(part, self._partial_frame)
+                )
 
     def _hold(self, part: bytes | memoryview) -> None:
         """Keep a part of a frame: the memory grows as its bytes are received."""
-        if self._held is None:
-            self._held = BytesIO()
-        self._held_bytes += self._held.write(part)
+        if self._partial_frame is None:
+            self._partial_frame = BytesIO()
+        self._held_bytes += self._partial_frame.write(part)
 
     def _whole(self, last: bytes | memoryview, buffer: BytesIO) -> bytes:
         """Return a frame whose last part has arrived. Its bytes are not copied again."""
-        self._held, self._held_bytes = None, 0
+        self._partial_frame, self._held_bytes = None, 0
         buffer.write(last)
         return buffer.getvalue()
 

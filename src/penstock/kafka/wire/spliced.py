@@ -10,10 +10,10 @@ _SHARED_BYTES: Final = 512
 """From this on a replacement is not copied: the same bytes may be in thousands of places."""
 
 
-class Spliced:
+class SplicedFrame:
     """Collects the kept parts of a frame, and the replacements of the rest, from front to back."""
 
-    __slots__ = ("_at", "_frame", "_last", "_parts", "_view", "is_changed")
+    __slots__ = ("_frame", "_last", "_parts", "_position", "_view", "is_changed")
 
     def __init__(self, frame: bytes, start: int) -> None:
         """Begin.
@@ -23,7 +23,7 @@ class Spliced:
         """
         self._frame = frame
         self._view = memoryview(frame)
-        self._at = start
+        self._position = start
         self._parts: list[bytes | bytearray | memoryview] = []
         self._last = bytearray()
         self.is_changed = False
@@ -31,7 +31,7 @@ class Spliced:
     def replace(self, start: int, end: int, replacement: bytes) -> None:
         """Put other bytes in the place of those from `start` to `end`; `start` never goes back."""
         self._keep(start)
-        self._at = end
+        self._position = end
         self.is_changed = True
         if len(replacement) < _SHARED_BYTES:
             self._last += replacement
@@ -47,10 +47,10 @@ class Spliced:
         return [memoryview(part) if isinstance(part, bytearray) else part for part in self._parts]
 
     def _keep(self, end: int) -> None:
-        if end - self._at < _SMALL_BYTES:
-            self._last += self._frame[self._at : end]
+        if end - self._position < _SMALL_BYTES:
+            self._last += self._frame[self._position : end]
         else:
-            self._append(self._view[self._at : end])
+            self._append(self._view[self._position : end])
 
     def _append(self, part: bytes | memoryview) -> None:
         if self._last:

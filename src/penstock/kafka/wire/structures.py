@@ -70,7 +70,7 @@ class Structure:
     """The library's type."""
     flexible: bool
     fields: tuple[WireField, ...]
-    tagged: dict[int, WireField]
+    tagged_fields: dict[int, WireField]
     is_address: bool
     addresses_within: bool
     """Whether it is an address or contains an address, at any depth."""
@@ -103,7 +103,7 @@ def structure_of(entity: type[Entity]) -> Structure:
         kind=entity,
         flexible=entity.__flexible__,
         fields=tuple(plain),
-        tagged=tagged,
+        tagged_fields=tagged,
         is_address=is_address,
         addresses_within=is_address or bool(holding) or tags_hold,
         runs=tuple(_runs(plain)),

@@ -78,7 +78,7 @@ class Totals(NamedTuple):
     latest: int | None = None
 
 
-class Given(NamedTuple):
+class Contribution(NamedTuple):
     """The contribution of a record to a rule.
 
     Attributes:
@@ -126,7 +126,7 @@ class DataSetRule:
             f"{_OPERATORS[key][0]} {_shown(number)}{unit}" for key, number in self.limits
         )
 
-    def look(self, row: Any, timestamp: int, now_ms: int) -> Given:
+    def look(self, row: Any, timestamp: int, now_ms: int) -> Contribution:
         """Return the contribution of a record.
 
         Args:
@@ -135,7 +135,7 @@ class DataSetRule:
             now_ms: The time. An instant that is further ahead than clocks differ does not count.
         """
         if self.metric == "rowCount":
-            return Given(1)
+            return Contribution(1)
         if self.metric == "freshness":
             return self._instant(row, timestamp, now_ms + _AHEAD_MOST_MS)
         values = _values(row, self.paths[0])
@@ -145,7 +145,7 @@ class DataSetRule:
         for value in values:
             count += 1
             bad += self._is_bad(value)
-        return Given(count, bad)
+        return Contribution(count, bad)
 
     def measured(self, totals: Totals, now_ms: int) -> float | None:
         """Return the value that the rule compares with its limits; None without records to measure.
@@ -177,19 +177,19 @@ class DataSetRule:
             return self.metric != "invalidValues"
         return bool(self.schema) and not _validator(self.schema).is_valid(value)
 
-    def _digests(self, row: Any, values: Iterator[Any]) -> Given:
+    def _digests(self, row: Any, values: Iterator[Any]) -> Contribution:
         if len(self.paths) > 1:  # the properties together are one value
             parts = [next(_values(row, path), None) for path in self.paths]
             values = iter(() if None in parts else (parts,))
         digests = tuple(_digest(value) for value in values if value is not None)
-        return Given(len(digests), 0, None, digests)
+        return Contribution(len(digests), 0, None, digests)
 
-    def _instant(self, row: Any, timestamp: int, latest: int) -> Given:
+    def _instant(self, row: Any, timestamp: int, latest: int) -> Contribution:
         if not self.paths:
-            return Given(1, 0, timestamp if 0 <= timestamp <= latest else None)
+            return Contribution(1, 0, timestamp if 0 <= timestamp <= latest else None)
         times = [_milliseconds(value) for value in _values(row, self.paths[0])]
         valid_times = [time for time in times if time is not None and time <= latest]
-        return Given(len(times), 0, max(valid_times, default=None))
+        return Contribution(len(times), 0, max(valid_times, default=None))
 
 
 class DataSetRules(NamedTuple):
@@ -233,13 +233,13 @@ def data_set_rules(
 
 class _DataSetRulesReader:
     def __init__(self, definition: Mapping[str, Any], not_judged: list[NotJudged]) -> None:
-        self._written = definition
+        self._definition = definition
         self.rules: list[DataSetRule] = []
         self.not_judged = not_judged
 
     def of_object(self, name: str) -> None:
         """Read the rules of the object, and of its properties."""
-        definition = self._written
+        definition = self._definition
         keys = [
             (_name(field),)
             for field in listed(definition, "properties", name)
@@ -351,7 +351,7 @@ class _DataSetRulesReader:
         return tuple(paths)
 
     def _path(self, name: str) -> Path | None:
-        return _path_of(name, self._written)
+        return _path_of(name, self._definition)
 
     def _listed(self, parent: Mapping[str, Any], key: str, place: str) -> list[Mapping[str, Any]]:
         try:

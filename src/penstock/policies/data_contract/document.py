@@ -30,13 +30,13 @@ class Contract(NamedTuple):
     Attributes:
         title: Its name and version, for messages.
         objects: The objects of its schema, as they are written, by their names.
-        agreed: Its promises about all records together, such as freshness: `slaProperties`.
+        promises: Its promises about all records together, such as freshness: `slaProperties`.
         version: The version of the standard that it names, such as `3.1`.
     """
 
     title: str
     objects: Mapping[str, Mapping[str, Any]]
-    agreed: Sequence[Mapping[str, Any]]
+    promises: Sequence[Mapping[str, Any]]
     version: str
     document: Mapping[str, Any]
 
@@ -90,7 +90,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """
 
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
-    _taken = 0
+    _node_count = 0
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # Here, not where mappings are made: what `<<` names is by then among the keys.
@@ -113,8 +113,8 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
             for other in value.value if isinstance(value, yaml.SequenceNode) else (value,):
                 if isinstance(other, yaml.MappingNode):
                     self.flatten_mapping(other)
-                    self._taken += len(other.value)
-                if self._taken > _NODES_MOST:
+                    self._node_count += len(other.value)
+                if self._node_count > _NODES_MOST:
                     raise yaml.constructor.ConstructorError(
                         None,
                         None,

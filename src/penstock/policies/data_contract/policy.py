@@ -120,16 +120,16 @@ class DataContract(Policy):
             raise ValueError(
                 f"there is no module {error.name}: install penstock-kafka[contracts]"
             ) from None
-        self._named = configs.get(OBJECT, "").strip()
+        self._object_name = configs.get(OBJECT, "").strip()
         try:
             self._contract = contract = read_contract(self._base, name)
             self._objects = {each: _compiled(contract, each) for each in contract.objects}
             check_standard(contract.document, contract.version)
         except ContractError as error:
             raise ValueError(f"{CONTRACT}={name}: {error}") from None
-        if self._named and self._named not in contract.objects:
+        if self._object_name and self._object_name not in contract.objects:
             raise ValueError(
-                f"{OBJECT}={self._named}: {name} has no such object; "
+                f"{OBJECT}={self._object_name}: {name} has no such object; "
                 f"it has {', '.join(contract.objects)}"
             )
         self.warnings = self._warnings(contract)
@@ -239,7 +239,7 @@ class DataContract(Policy):
 
     def _warnings(self, contract: Contract) -> list[str]:
         """Return lines about the objects and the parts by which records are not judged."""
-        names = (self._named,) if self._named else contract.objects
+        names = (self._object_name,) if self._object_name else contract.objects
         rules = [str(rule) for name in names for rule in self._objects[name].not_judged]
         empty = ", ".join(name for name in names if self._objects[name].judges_nothing)
         lines = [f"{CONTRACT}: {contract.title}: {empty}: {_NOTHING}"] if empty else []
@@ -251,7 +251,7 @@ class DataContract(Policy):
 
     def _name(self, topic: str) -> str | None:
         assert self._contract is not None
-        return self._named or self._contract.object_of(topic)
+        return self._object_name or self._contract.object_of(topic)
 
     def _object_of(self, topic: str) -> _Object:
         name = self._name(topic)
@@ -276,7 +276,9 @@ def _compiled(contract: Contract, name: str) -> _Object:
     except ValueError as error:
         raise ContractError(f"{name}: {error}") from None
     agreed: list[Any] = [
-        promise for promise in contract.agreed if _is_about(str(promise.get("element") or ""), name)
+        promise
+        for promise in contract.promises
+        if _is_about(str(promise.get("element") or ""), name)
     ]
     title = f"contract {contract.title}, {name}"
     rules = data_set_rules(title, name, contract.objects[name], agreed, schema.not_judged)

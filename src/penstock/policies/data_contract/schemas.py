@@ -136,14 +136,14 @@ def schema_of_object(name: str, definition: Mapping[str, Any]) -> ObjectSchema:
         ContractError: A part of it is wrong; the text names it.
     """
     reader = _ObjectSchemaReader()
-    reader.found.schema = reader.of_properties(definition, name, 0)
+    reader.result.schema = reader.of_properties(definition, name, 0)
     reader.of_data_set(definition, name)
-    return reader.found
+    return reader.result
 
 
 class _ObjectSchemaReader:
     def __init__(self) -> None:
-        self.found = ObjectSchema()
+        self.result = ObjectSchema()
 
     def of_properties(self, definition: Mapping[str, Any], place: str, level: int) -> Schema:
         """Return the schema of an object with properties."""
@@ -190,7 +190,7 @@ class _ObjectSchemaReader:
         for rule in listed(definition, "quality", place):
             rule_schema = schema_of_rule(rule, place, of_property=False)
             if isinstance(rule_schema, NotJudged):
-                self.found.not_judged.append(rule_schema)
+                self.result.not_judged.append(rule_schema)
 
     def _property(self, entry: Mapping[str, Any], place: str, level: int) -> tuple[Schema, bool]:
         """Return the schema of a property, and whether it has to be there."""
@@ -203,7 +203,7 @@ class _ObjectSchemaReader:
         for rule in listed(entry, "quality", place):
             rule_schema = schema_of_rule(rule, place, of_property=True)
             if isinstance(rule_schema, NotJudged):
-                self.found.not_judged.append(rule_schema)
+                self.result.not_judged.append(rule_schema)
                 continue
             required = rule_schema.pop("required", False) or required
             parts.append(rule_schema)
@@ -339,7 +339,7 @@ class _ObjectSchemaReader:
             schema["pattern"] = str(pattern)
         if format_name in _FORMATS:
             schema["format"] = format_name
-            self.found.formats = True
+            self.result.formats = True
         elif format_name == "uuid":
             schema = {"allOf": [schema, self._ours(_UUID, "must be a UUID")]}
         elif format_name is not None and format_name not in _WITHOUT_MEANING:
@@ -363,7 +363,7 @@ class _ObjectSchemaReader:
         return self._ours(*pattern_and_message)
 
     def _ours(self, pattern: str, words: str) -> Schema:
-        self.found.words[shown(pattern)] = words
+        self.result.words[shown(pattern)] = words
         return {"pattern": pattern}
 
     def _enumerations(self, entry: Mapping[str, Any], place: str) -> list[Schema]:
@@ -389,7 +389,7 @@ class _ObjectSchemaReader:
             self._note(place, "relationships", Concern.OTHER_TOOL, why)
 
     def _note(self, place: str, name: str, concern: Concern, why: str) -> None:
-        self.found.not_judged.append(NotJudged(place, name, concern, why))
+        self.result.not_judged.append(NotJudged(place, name, concern, why))
 
 
 def _with_exclusive_numbers(options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -52,7 +52,7 @@ class _Reading:
     """Reads the messages of a record, and counts their fields."""
 
     def __init__(self) -> None:
-        self._left = _MOST
+        self._remaining_fields = _MOST
         self._fields: dict[tuple[str, Wanted], Sequence[tuple[FieldDescriptor, Wanted]]] = {}
 
     def message(self, message: Message, selection: Wanted) -> Any:
@@ -67,8 +67,8 @@ class _Reading:
                 for field in message.DESCRIPTOR.fields
                 if (inner := selection.of(field.name)) is not None
             ]
-        self._left -= 1 + len(fields)
-        if self._left < 0:
+        self._remaining_fields -= 1 + len(fields)
+        if self._remaining_fields < 0:
             raise NotDecodedError(_TOO_MANY)
         return {field.name: self._value(message, field, inner) for field, inner in fields}
 

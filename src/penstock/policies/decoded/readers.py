@@ -143,7 +143,7 @@ class Decoders:
         """
         self.registry = registry
         self._schemas = schemas
-        self._kept: MutableMapping[int | str, _Decoder] = LRUCache(_KEPT)
+        self._decoders: MutableMapping[int | str, _Decoder] = LRUCache(_KEPT)
 
     def of(self, known_as: int | str) -> _Decoder:
         """Return the decoder of a schema.
@@ -155,9 +155,9 @@ class Decoders:
             NotDecodedError: The registry does not know it, or it cannot be used.
             RetriableException: It cannot be looked up now.
         """
-        decoder = self._kept.get(known_as)
+        decoder = self._decoders.get(known_as)
         if decoder is None:
-            decoder = self._kept[known_as] = self._made(known_as)
+            decoder = self._decoders[known_as] = self._made(known_as)
         return decoder
 
     def _made(self, known_as: int | str) -> _Decoder:

@@ -83,11 +83,11 @@ class Dialect(NamedTuple):
 
     Attributes:
         draft: A value of `DRAFTS`.
-        ignored: Keywords that say nothing, since the metaschema does not have their vocabulary.
+        ignored_keywords: They say nothing: the metaschema does not have their vocabulary.
     """
 
     draft: int
-    ignored: Collection[str] = ()
+    ignored_keywords: Collection[str] = ()
 
 
 def draft_of_uri(uri: object) -> int | None:

@@ -186,6 +186,6 @@ def _written(schema: Any, dialect: Dialect) -> Any:
         return schema
     return {"$schema": uri_of(dialect.draft)} | {
         keyword: value
-        for keyword, value in without(schema, dialect.ignored).items()
+        for keyword, value in without(schema, dialect.ignored_keywords).items()
         if keyword != "$schema"
     }

@@ -105,7 +105,7 @@ class Translation:
 
     def __init__(self, *, is_native: bool) -> None:
         self._is_native = is_native
-        self._written: dict[str, str] = {}
+        self._originals: dict[str, str] = {}
 
     def document(self, schema: Any) -> Any:
         """Return a copy of a schema with its regular expressions translated."""
@@ -118,12 +118,12 @@ class Translation:
     def _pattern(self, pattern: str, *, has_flags: bool) -> str:
         translation = translated(pattern, is_native=self._is_native, has_flags=has_flags)
         if translation != pattern:
-            self._written[shown(translation)] = shown(pattern)
+            self._originals[shown(translation)] = shown(pattern)
         return translation
 
     def as_written(self, text: str) -> str:
         """Return a reason or an error with the expressions as they were written."""
-        for translation, pattern in self._written.items():
+        for translation, pattern in self._originals.items():
             text = text.replace(translation, pattern)
         return text
 
@@ -168,7 +168,7 @@ class _Reader:
         has_flags: bool = True,
     ) -> None:
         self._pattern = pattern
-        self._at = 0
+        self._position = 0
         self._is_backtracking = is_backtracking
         self._is_native = is_native
         self._has_flags = has_flags
@@ -176,7 +176,7 @@ class _Reader:
         groups = _groups(pattern)
         self._count = len(groups)
         self._numbers = {group["name"]: number for number, group in enumerate(groups, 1)}
-        self._written: list[str] = []
+        self._parts: list[str] = []
         self._open: list[bool] = []
 
     def read(self) -> str:
@@ -186,15 +186,15 @@ class _Reader:
             ValueError: It is not valid with the flag u.
         """
         may_repeat = False
-        while self._at < len(self._pattern):
-            may_repeat = self._term(self._pattern[self._at], may_repeat=may_repeat)
+        while self._position < len(self._pattern):
+            may_repeat = self._term(self._pattern[self._position], may_repeat=may_repeat)
         if self._open:
             raise ValueError
-        return "".join(self._written)
+        return "".join(self._parts)
 
     def _term(self, sign: str, *, may_repeat: bool) -> bool:
         """Read one part; return whether a quantifier may follow it."""
-        quantifier = _QUANTIFIER.match(self._pattern, self._at)
+        quantifier = _QUANTIFIER.match(self._pattern, self._position)
         if quantifier is not None:
             least, most = quantifier["least"], quantifier["most"]
             if not may_repeat or (most and int(most) < int(least)):
@@ -216,15 +216,15 @@ class _Reader:
         return self._take(sign, repeats=sign not in "^$|")
 
     def _take(self, text: str, replacement: str | None = None, *, repeats: bool = False) -> bool:
-        self._at += len(text)
-        self._written.append(text if replacement is None else replacement)
+        self._position += len(text)
+        self._parts.append(text if replacement is None else replacement)
         return repeats
 
     def _group(self) -> bool:
-        match = _GROUP.match(self._pattern, self._at)
+        match = _GROUP.match(self._pattern, self._position)
         assert match is not None
         text = match[0]
-        if text == "(" and self._pattern.startswith("(?", self._at):
+        if text == "(" and self._pattern.startswith("(?", self._position):
             raise ValueError
         is_around = text[2:] in {"=", "!", "<=", "<!"}
         self.looks_around |= is_around
@@ -237,7 +237,7 @@ class _Reader:
         return self._take(")", repeats=self._open.pop())
 
     def _escape(self) -> bool:
-        rest = self._pattern[self._at + 1 : self._at + _ESCAPE_LONGEST]
+        rest = self._pattern[self._position + 1 : self._position + _ESCAPE_LONGEST]
         kind = rest[:1]
         if kind in _BOUNDARY and kind:
             boundary = rf"(?-u:\{kind})" if self._has_flags else rf"\{kind}"
@@ -306,36 +306,36 @@ class _Reader:
         return text if is_known else rf"\u{{{number:x}}}"
 
     def _class(self) -> bool:
-        start = self._at
-        self._at += 1
-        is_negated = self._pattern.startswith("^", self._at)
-        self._at += is_negated
+        start = self._position
+        self._position += 1
+        is_negated = self._pattern.startswith("^", self._position)
+        self._position += is_negated
         members = []
-        while not self._pattern.startswith("]", self._at):
-            if self._at >= len(self._pattern):
+        while not self._pattern.startswith("]", self._position):
+            if self._position >= len(self._pattern):
                 raise ValueError
             members.append(self._member())
-        self._at += 1
+        self._position += 1
         inside = "".join(members)
         if not inside:
             replacement = _ALWAYS if is_negated else _NEVER
         else:
             replacement = f"[{'^' * is_negated}{inside}]"
-        self._written.append(replacement)
-        assert self._at > start
+        self._parts.append(replacement)
+        assert self._position > start
         return True
 
     def _member(self) -> str:
         """Read a character, a range or a set in brackets; return its translation."""
         first, first_number = self._class_atom()
         is_range = (
-            self._pattern.startswith("-", self._at)
-            and not self._pattern.startswith("]", self._at + 1)
-            and self._at + 1 < len(self._pattern)
+            self._pattern.startswith("-", self._position)
+            and not self._pattern.startswith("]", self._position + 1)
+            and self._position + 1 < len(self._pattern)
         )
         if not is_range:
             return "" if first_number in _SURROGATES else first
-        self._at += 1
+        self._position += 1
         last, last_number = self._class_atom()
         if first_number is None or last_number is None or first_number > last_number:
             raise ValueError
@@ -347,21 +347,21 @@ class _Reader:
 
     def _class_atom(self) -> tuple[str, int | None]:
         """Read a character or a set in brackets; return its translation, and its number."""
-        sign = self._pattern[self._at]
+        sign = self._pattern[self._position]
         if sign != "\\":
-            self._at += 1
+            self._position += 1
             return (rf"\{sign}" if sign in "[&~-" else sign), ord(sign)
-        rest = self._pattern[self._at + 1 : self._at + _ESCAPE_LONGEST]
+        rest = self._pattern[self._position + 1 : self._position + _ESCAPE_LONGEST]
         kind = rest[:1]
         if kind and kind in "dDwWsS":
-            self._at += 2
+            self._position += 2
             return (_SETS[kind] if self._is_backtracking else rf"\{kind}"), None
         property_escape = _PROPERTY.match(rest)
         if property_escape is not None:
-            self._at += 1 + len(property_escape[0])
+            self._position += 1 + len(property_escape[0])
             return rf"\{property_escape[0]}", None
         text, number = self._character(rest, in_class=True)
-        self._at += len(text)
+        self._position += len(text)
         return self._of_number(text, number), number
 
 

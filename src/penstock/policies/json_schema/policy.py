@@ -73,12 +73,12 @@ class JsonSchema(Policy):
 
     def __init__(self) -> None:
         self._base = Path()
-        self._unread: dict[str, None] = {}
+        self._unread_words: dict[str, None] = {}
 
     @property
     def warnings(self) -> Sequence[str]:
         """Sentences about words of the schemas read so far that judge nothing."""
-        return tuple(self._unread)
+        return tuple(self._unread_words)
 
     def use_folder(self, folder: Path) -> None:
         """Set the folder of the configuration file. It is called before `configure`."""
@@ -105,7 +105,7 @@ class JsonSchema(Policy):
                 f"there is no module {error.name}: install penstock-kafka[json-schema]"
             ) from None
         compiler = _Compiler(folder, self._settings)
-        self._unread = compiler.unread
+        self._unread_words = compiler.unread_words
         # It caches no method of this object, which would then only end with a collection of all.
         self._checks = lru_cache(_TEXTS_KEPT)(compiler.checks)
         if self._settings.schema:
@@ -211,11 +211,11 @@ class _Compiler:
     """Compiles the schemas that texts name.
 
     Attributes:
-        unread: Sentences about words of the compiled schemas that judge nothing.
+        unread_words: Sentences about words of the compiled schemas that judge nothing.
     """
 
     def __init__(self, folder: Path, settings: JsonSchemaSettings) -> None:
-        self.unread: dict[str, None] = {}
+        self.unread_words: dict[str, None] = {}
         self._folder = folder
         self._settings = settings
 
@@ -240,9 +240,11 @@ class _Compiler:
     def _find_unread_words(self, files: SchemaFiles) -> None:
         key = SCHEMA if self._settings.schema else "record.validation.policy"
         for sentence in unread_words(files.documents):
-            if len(self.unread) == _SHOWN_MOST:
+            if len(self.unread_words) == _SHOWN_MOST:
                 break
-            self.unread[f"{key}: {files.names} has words that judge nothing: {sentence}"] = None
+            self.unread_words[f"{key}: {files.names} has words that judge nothing: {sentence}"] = (
+                None
+            )
 
 
 class _Column(NamedTuple):

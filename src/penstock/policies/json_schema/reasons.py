@@ -40,7 +40,7 @@ def native_reason(keyword: str, keyword_value: str | None, place: str) -> str:
     """
     if keyword_value is None:
         return FLAWS[keyword]
-    kind = _Written(keyword, json.loads(keyword_value))
+    kind = _NativeFailure(keyword, json.loads(keyword_value))
     expected = _EXPECTED.get(keyword, _by_keyword)(kind)
     return f"at {place} {expected}" if place else expected
 
@@ -57,7 +57,7 @@ def pointer(path: list[str | int], names: Collection[str]) -> str:
     )
 
 
-class _Written:
+class _NativeFailure:
     """A failure of `native/`, with the attributes that the library's have."""
 
     def __init__(self, name: str, value: Any) -> None:

@@ -129,14 +129,14 @@ class _SchemaWalk:
         self._files = files
         self._draft = files.draft
         self._lookup = lookup
-        self._waiting: list[tuple[str, Any, str]] = []
+        self._queue: list[tuple[str, Any, str]] = []
 
     def run(self) -> None:
         uri = self._files.uri
-        self._waiting.append((uri, self._files.schema, uri))
+        self._queue.append((uri, self._files.schema, uri))
         self.targets[uri] = _Target()
-        while self._waiting:
-            name, schema, base = self._waiting.pop()
+        while self._queue:
+            name, schema, base = self._queue.pop()
             place = self.places[name] = _Place()
             # The base that a look-up returns already includes the schema's $id.
             self._schema(schema, base, self.targets[name], place, in_place=True, is_joined=True)
@@ -208,7 +208,7 @@ class _SchemaWalk:
             target.in_place.add(name)
         if name not in self.targets:
             self.targets[name] = _Target()
-            self._waiting.append((name, *self._lookup(base, reference)))
+            self._queue.append((name, *self._lookup(base, reference)))
 
 
 def work_of(files: SchemaDocuments, lookup: Lookup) -> SchemaWork:

@@ -47,7 +47,7 @@ _SHARE: Final = 0.4
 
 
 class _Schema(NamedTuple):
-    compiled: CompiledSchema
+    compiled_schema: CompiledSchema
     convert: Callable[[Any], Any]
 
 
@@ -110,7 +110,7 @@ class ByRegistry:
         for group in groups:
             # It is reported for the records that have it, when they are read.
             with suppress(UnreadableError, UndecidableException):
-                self._schema(group.framed.schema)
+                self._schema(group.framed_id.schema)
 
     def read(self, data: bytes, fields: Fields | None, headers: Sequence[Header]) -> Any:
         """Return the value of a payload by the registry's schema; see `Reader.read`.
@@ -127,9 +127,9 @@ class ByRegistry:
         except FramingError as error:
             raise UnreadableError(str(error)) from None
         payload = framed.payload(data)
-        for _, reason in schema.compiled.objections((payload,)):
+        for _, reason in schema.compiled_schema.objections((payload,)):
             raise UnreadableError(f"does not fit {_named(framed.schema)}: {reason}")
-        return only(schema.convert(schema.compiled.decode(payload)), fields)
+        return only(schema.convert(schema.compiled_schema.decode(payload)), fields)
 
     def value_reader(self) -> ValueReader:
         """Return the reader of whole values, which is the same for all topics."""

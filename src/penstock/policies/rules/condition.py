@@ -30,7 +30,7 @@ class Condition:
         always_allowed: A value that weighs no more is never too much work for it.
     """
 
-    __slots__ = ("_program", "_shown", "_title", "always_allowed", "key", "reads", "tree")
+    __slots__ = ("_failure_text", "_program", "_title", "always_allowed", "key", "reads", "tree")
 
     def __init__(self, rule: RuleText, language: Language, variables: Mapping[str, str]) -> None:
         """Compile a rule.
@@ -44,7 +44,7 @@ class Condition:
         self.tree: Tree = self._program.tree
         self.always_allowed = self._program.always_allowed
         self._title = f'rule "{rule.name}"'
-        self._shown = rule.shown
+        self._failure_text = rule.failure_text
         is_constant = not self._program.reads and fields_read([self.tree], "now") == {}
         closes = rule.expression.strip() == "false"  # written so, it is meant
         if is_constant and not closes and self.objection(Variables({})) is not None:
@@ -61,11 +61,11 @@ class Condition:
             result = self._program.holds(variables)
         except EvaluationError as error:
             return self.without_result(error)
-        return None if result is True else f"{self._title} failed: {self._shown}"
+        return None if result is True else f"{self._title} failed: {self._failure_text}"
 
     def without_result(self, error: EvaluationError) -> str:
         """Return the message for a condition that is neither true nor false."""
-        return f"{self._title} has no result: {error}: {self._shown}"
+        return f"{self._title} has no result: {error}: {self._failure_text}"
 
 
 def compile_conditions(

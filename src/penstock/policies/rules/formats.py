@@ -74,12 +74,12 @@ class _Plain:
     message = None
 
     def __init__(self, reader: Callable[[bytes], Any], *, has_fields: bool = False) -> None:
-        self._read = reader
+        self._reader = reader
         self._has_fields = has_fields
 
     def read(self, data: bytes, fields: Fields | None, headers: Sequence[Header]) -> Any:
         del headers
-        value = self._read(data)
+        value = self._reader(data)
         return with_whole_numbers(only(value, fields)) if self._has_fields else value
 
 
@@ -133,15 +133,15 @@ class _BySchema:
         message: Any,
     ) -> None:
         self._name = name
-        self._compiled = compiled
+        self._compiled_schema = compiled
         self._convert = convert
         self.message = message
 
     def read(self, data: bytes, fields: Fields | None, headers: Sequence[Header]) -> Any:
         del headers
-        for _, reason in self._compiled.objections((data,)):
+        for _, reason in self._compiled_schema.objections((data,)):
             raise UnreadableError(f"does not fit schema {self._name}: {reason}")
-        value = self._compiled.decode(data)
+        value = self._compiled_schema.decode(data)
         return value if self._convert is None else only(self._convert(value), fields)
 
 

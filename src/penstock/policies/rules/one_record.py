@@ -53,7 +53,7 @@ class OneRecord:
         self._headers = headers
         self._batch = batch
         self._position = position
-        self._shared = shared
+        self._shared_values = shared
 
     def objection(self, conditions: Sequence[Condition]) -> str | None:
         """Return the first objection of a condition; None where all of them are true.
@@ -85,7 +85,7 @@ class OneRecord:
         self, names: set[str]
     ) -> tuple[dict[str, Any], dict[str, UnreadableError | EvaluationError]]:
         """Return the variables that are read, and why others of these have no value."""
-        values: dict[str, Any] = dict(self._shared)
+        values: dict[str, Any] = dict(self._shared_values)
         flaws: dict[str, UnreadableError | EvaluationError] = {}
         for name in _PARTS:
             if name in names:

@@ -32,7 +32,7 @@ def path_of(tree: Tree, variable: str) -> tuple[str, ...] | None:
             return tuple(reversed(steps)) if tree.name == variable else None
         if isinstance(tree, Part):
             steps.append(tree.name)
-            tree = tree.of
+            tree = tree.whole
         elif _is_item(tree):
             steps.append(tree.arguments[1].value)  # type: ignore[union-attr, arg-type]
             tree = tree.arguments[0]  # type: ignore[union-attr]

@@ -121,7 +121,7 @@ def _at(tree: Tree, schema: Schema | None) -> Schema | None:
 
 def _has_field(tree: Part, *, holds: bool) -> Schema | None:
     there: Schema = {"required": [tree.name]}
-    return _at(tree.of, {"type": "object", **(there if holds else {"not": there})})
+    return _at(tree.whole, {"type": "object", **(there if holds else {"not": there})})
 
 
 def _together(kind: str, schemas: Sequence[Schema | None]) -> Schema | None:

@@ -75,13 +75,13 @@ class RuleText(NamedTuple):
     """A rule as it is written.
 
     Attributes:
-        shown: The text where it does not hold: its message, or the condition.
+        failure_text: The text where it does not hold: its message, or the condition.
         scope: What it is about.
     """
 
     name: str
     expression: str
-    shown: str
+    failure_text: str
     scope: RuleScope
 
     @property

@@ -32,7 +32,7 @@ _LEAST: Final = 32 * 1024
 """What each counts as at least: there are no more than 1,024."""
 
 
-class Compiled(NamedTuple):
+class Compilation(NamedTuple):
     """What came of compiling a schema and its rules.
 
     Attributes:
@@ -41,7 +41,7 @@ class Compiled(NamedTuple):
         problem: Why nothing can be judged by it; empty where all is well.
         problem_of_rules: Why its rules cannot be.
         size: How many characters the schema has, with all that it refers to.
-        until: When it is compiled again, in seconds of the clock.
+        expiry_s: When it is compiled again, in seconds of the clock.
     """
 
     schema: CompiledSchema | None
@@ -49,7 +49,7 @@ class Compiled(NamedTuple):
     problem: str = ""
     problem_of_rules: str = ""
     size: int = 0
-    until: float = inf
+    expiry_s: float = inf
 
     def message_name(self, payload: bytes) -> str | None:
         """Return the full name of the Protobuf message that a payload declares, or None."""
@@ -83,11 +83,11 @@ class CompiledSchemas:
         self._unknown_fields = unknown_fields
         self._formats = formats
         self._clock = clock
-        self._kept: MutableMapping[int | str, Compiled] = LRUCache(
+        self._compilations: MutableMapping[int | str, Compilation] = LRUCache(
             _KEPT, lambda compiled: max(compiled.size, _LEAST)
         )
 
-    def of(self, schema: RegisteredSchema, known_as: int | str) -> Compiled:
+    def of(self, schema: RegisteredSchema, known_as: int | str) -> Compilation:
         """Return a schema and its rules, compiled.
 
         Args:
@@ -103,18 +103,18 @@ class CompiledSchemas:
         if compiled_schema is None:
             compiled_schema = self._made(schema)
             if compiled_schema.problem or compiled_schema.problem_of_rules:
-                compiled_schema = compiled_schema._replace(until=self._clock() + PROBLEM_SECONDS)
-            self._kept[known_as] = compiled_schema
+                compiled_schema = compiled_schema._replace(expiry_s=self._clock() + PROBLEM_SECONDS)
+            self._compilations[known_as] = compiled_schema
         return compiled_schema
 
-    def kept(self, known_as: int | str) -> Compiled | None:
+    def kept(self, known_as: int | str) -> Compilation | None:
         """Return a schema that was compiled before and is still kept; None for another."""
-        entry = self._kept.get(known_as)
-        if entry is None or entry.until is inf or self._clock() < entry.until:
+        entry = self._compilations.get(known_as)
+        if entry is None or entry.expiry_s is inf or self._clock() < entry.expiry_s:
             return entry
         return None
 
-    def _made(self, schema: RegisteredSchema) -> Compiled:
+    def _made(self, schema: RegisteredSchema) -> Compilation:
         try:
             source = self._registry.source(schema)
             compiled = compile_schema(
@@ -123,15 +123,15 @@ class CompiledSchemas:
                 formats=self._formats,
             )
         except InvalidSchemaError as error:
-            return Compiled(None, None, str(error), str(error), len(schema.text))
+            return Compilation(None, None, str(error), str(error), len(schema.text))
         except OSError as error:
             raise RetriableException(f"a schema cannot be compiled now: {error}") from None
         size = len(source.text) + sum(map(len, source.references.values()))
         try:
-            return Compiled(
+            return Compilation(
                 compiled, compile_rules(schema, compiled, source, self._options), size=size
             )
         except InvalidSchemaError as error:
-            return Compiled(compiled, None, problem_of_rules=str(error), size=size)
+            return Compilation(compiled, None, problem_of_rules=str(error), size=size)
         except ValueError as error:  # CEL is a separate extra, needed at the level of rules
-            return Compiled(compiled, None, problem_of_rules=str(error), size=size)
+            return Compilation(compiled, None, problem_of_rules=str(error), size=size)

@@ -98,7 +98,7 @@ def as_it_arrives(schema: RegisteredSchema, source: SchemaSource) -> SchemaSourc
         documents = {name: json.loads(text) for name, text in source.references.items()}
     except (ValueError, RecursionError):
         return source  # the code that compiles it reports the reason
-    _Encrypted(root, documents, read_patterns(schema.metadata), tags).strip()
+    _EncryptedFields(root, documents, read_patterns(schema.metadata), tags).strip()
     return source._replace(
         text=json.dumps(root),
         references={name: json.dumps(document) for name, document in documents.items()},
@@ -141,7 +141,7 @@ class _Subschema(NamedTuple):
         return self._replace(decided_by=(*self.decided_by, (self.schema, keyword)))
 
 
-class _Encrypted:
+class _EncryptedFields:
     """Removes keywords about texts from the schemas of encrypted fields."""
 
     def __init__(
@@ -155,17 +155,17 @@ class _Encrypted:
         self._references = References(root, documents)
         self._patterns = patterns
         self._tags = tags
-        self._seen: set[tuple[object, ...]] = set()
+        self._visited_parts: set[tuple[object, ...]] = set()
 
     def strip(self) -> None:
         """Change the documents."""
         parts = [_Subschema(self._root, self._root, "$")]
-        while parts and len(self._seen) < _MOST:
+        while parts and len(self._visited_parts) < _MOST:
             part = parts.pop()
             schema, key = part.schema, part.key
-            if not isinstance(schema, dict) or key in self._seen or part.depth >= _DEEPEST:
+            if not isinstance(schema, dict) or key in self._visited_parts or part.depth >= _DEEPEST:
                 continue
-            self._seen.add(key)
+            self._visited_parts.add(key)
             parts += self._same_value(part)
             parts += self._fields(part)
             if part.is_encrypted:

@@ -118,12 +118,12 @@ class FileJudge:
             is_key: Whether keys are judged, or values.
             rules: Those within it, where they are judged by.
         """
-        self._compiled = compiled
+        self._compiled_schema = compiled
         self._rules = None if rules is None or rules.is_empty else rules
         side = side_of(is_key=is_key)
         self._name = name
         self._describes = f"{side}: {name}" + ("" if self._rules is None else ", and its rules")
-        self._begins = f"the {side} does not fit schema {name}: "
+        self._prefix = f"the {side} does not fit schema {name}: "
 
     def load(self) -> None:
         """Do nothing: the schema is loaded."""
@@ -138,7 +138,7 @@ class FileJudge:
     def prepared(self, column: Column, headers: Headers) -> PreparedColumn:
         """Return the column with the schema: nothing has to be looked up."""
         del headers
-        return _ColumnOfFile(column, self, self._begins)
+        return _ColumnOfFile(column, self, self._prefix)
 
     def objections(self, payloads: Sequence[bytes]) -> Sequence[tuple[int, str]]:
         """Return the positions of payloads that are refused, each with the reason.
@@ -146,11 +146,11 @@ class FileJudge:
         Raises:
             UndecidableException: A rule cannot be used.
         """
-        refused = list(self._compiled.objections(payloads))
+        refused = list(self._compiled_schema.objections(payloads))
         if self._rules is not None:
             unfit = {position for position, _ in refused}
             try:
-                refused += against_rules(self._rules, self._compiled, payloads, unfit)
+                refused += against_rules(self._rules, self._compiled_schema, payloads, unfit)
             except InvalidSchemaError as error:
                 raise UndecidableException(
                     f"the rules of schema {self._name} cannot be judged by: {error}"
@@ -164,12 +164,12 @@ class _ColumnOfFile(NamedTuple):
     Attributes:
         column: Keys or values.
         judge: Judges the payloads.
-        begins: How messages begin.
+        prefix: How messages begin.
     """
 
     column: Column
     judge: FileJudge
-    begins: str
+    prefix: str
 
     def objections(self) -> Iterator[tuple[int, str]]:
         positions: Sequence[int] = range(len(self.column))
@@ -178,4 +178,4 @@ class _ColumnOfFile(NamedTuple):
             positions = [index for index, data in enumerate(self.column) if data is not None]
             payloads = [data for data in self.column if data is not None]
         for index, message in self.judge.objections(cast("Sequence[bytes]", payloads)):
-            yield positions[index], self.begins + message
+            yield positions[index], self.prefix + message

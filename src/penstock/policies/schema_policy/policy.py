@@ -56,11 +56,11 @@ class _PreparedSide(NamedTuple):
 
     Attributes:
         nullable: The column, to look for nulls; empty if it is known to have none.
-        prepared: The judge of the column.
+        column: The judge of the column.
     """
 
     nullable: Sequence[bytes | None]
-    prepared: PreparedColumn
+    column: PreparedColumn
 
 
 class SchemaPolicy(Policy):
@@ -80,7 +80,7 @@ class SchemaPolicy(Policy):
         self._registry: Registry | None = None
         self._schemas: CompiledSchemas | None = None
         self._decoders: Decoders | None = None
-        self._prepared: tuple[TopicMetadata, BatchProxy, _PreparedSides] | None = None
+        self._prepared_batch: tuple[TopicMetadata, BatchProxy, _PreparedSides] | None = None
         self._last: tuple[TopicMetadata, Mapping[bool, SideJudge]] | None = None
 
     def use_folder(self, folder: Path) -> None:
@@ -107,14 +107,14 @@ class SchemaPolicy(Policy):
             RegistrySettings,
         )
         from penstock.policies.schema_policy.rules.options import RuleOptions  # noqa: PLC0415
-        from penstock.policies.schema_policy.unusable import Unusable  # noqa: PLC0415
+        from penstock.policies.schema_policy.unusable import UnusableSchemas  # noqa: PLC0415
 
         options = RuleOptions.read(configs)
         unusable = None
         registry = RegistrySettings.from_configs(configs, self._folder)
         if registry is not None:
             self._registry = open_registry(registry)
-            unusable = Unusable()
+            unusable = UnusableSchemas()
             self._schemas = CompiledSchemas(
                 self._registry,
                 unknown_fields=self._settings.unknown_fields,
@@ -197,8 +197,8 @@ class SchemaPolicy(Policy):
             RetriableException: The registry does not answer now.
         """
         self._allow(self._settings.preparation_s)
-        self._prepared = None  # one batch at most is held
-        self._prepared = topic, batch, self._sides(topic, batch)
+        self._prepared_batch = None  # one batch at most is held
+        self._prepared_batch = topic, batch, self._sides(topic, batch)
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
         """Return if key and value fit their schemas.
@@ -223,7 +223,7 @@ class SchemaPolicy(Policy):
         Raises:
             RetriableException: The registry does not answer now, or a schema cannot be used.
         """
-        last, self._prepared = self._prepared, None
+        last, self._prepared_batch = self._prepared_batch, None
         if last is not None and last[0] is topic and last[1] is batch:
             sides = last[2]
         else:

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from penstock.policies.schema_policy.compiled_schemas import Compiled, CompiledSchemas
+    from penstock.policies.schema_policy.compiled_schemas import Compilation, CompiledSchemas
     from penstock.policies.schema_policy.judge import Column, Headers, PreparedColumn
     from penstock.policies.schema_policy.registered import RegisteredSchema
     from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.settings import TopicSettings
-    from penstock.policies.schema_policy.unusable import Unusable
-    from penstock.policies.schema_policy.wire_format import Framed, Group
+    from penstock.policies.schema_policy.unusable import UnusableSchemas
+    from penstock.policies.schema_policy.wire_format import FramedId, Group
     from penstock.policy import BatchProxy
 
 _USABLE_FOR_S: Final = 1.0
@@ -53,7 +53,7 @@ _USABLE_FOR_S: Final = 1.0
 _USABLE_KEPT: Final = 1000
 
 
-class _Usable(NamedTuple):
+class _UsableSchema(NamedTuple):
     """A schema that the topic's records may have.
 
     It is kept without the compiled schema, because `CompiledSchemas` decides how many of these
@@ -61,11 +61,11 @@ class _Usable(NamedTuple):
 
     Attributes:
         title: Its name in messages.
-        until: When it is requested again, in seconds of the clock.
+        expiry_s: When it is requested again, in seconds of the clock.
     """
 
     title: str
-    until: float
+    expiry_s: float
 
 
 class _Last(NamedTuple):
@@ -74,29 +74,28 @@ class _Last(NamedTuple):
     Attributes:
         start: What they began with: the id.
         schema: The same as a number.
-        usable: The usable schema.
     """
 
     start: bytes
     schema: int
-    usable: _Usable
+    usable: _UsableSchema
 
 
 class _RecordGroup(NamedTuple):
     """Records of a column that are judged alike.
 
     Attributes:
-        by: What they are judged by, or why none of them is accepted.
+        basis: What they are judged by, or why none of them is accepted.
         positions: Where they are in the column.
-        compiled: The schema that they are judged by and its rules; None where none is accepted.
+        compilation: The schema that they are judged by and its rules; None where none is accepted.
         payloads: Of each that is judged, bytes in which its payload is.
         start: Where that starts in them.
         has_subject: Whether it is known which subject the schema has to be under.
     """
 
-    by: _Usable | str
+    basis: _UsableSchema | str
     positions: Sequence[int]
-    compiled: Compiled | None = None
+    compilation: Compilation | None = None
     payloads: Sequence[bytes] = ()
     start: int = 0
     has_subject: bool = True
@@ -115,7 +114,7 @@ class RegistryJudge:
         settings: TopicSettings,
         registry: Registry,
         schemas: CompiledSchemas,
-        unusable: Unusable,
+        unusable: UnusableSchemas,
         *,
         is_key: bool,
         clock: Callable[[], float] = time.monotonic,
@@ -145,7 +144,9 @@ class RegistryJudge:
         self._side = side_of(is_key=is_key)
         self._clock = clock
         self._last: _Last | None = None
-        self._usable: MutableMapping[tuple[int | str, str | None], _Usable] = LRUCache(_USABLE_KEPT)
+        self._usable: MutableMapping[tuple[int | str, str | None], _UsableSchema] = LRUCache(
+            _USABLE_KEPT
+        )
 
     def prepared_as_last(self, batch: BatchProxy) -> PreparedColumn | None:
         """Return the result of `Judge.prepared_as_last`."""
@@ -265,17 +266,17 @@ class RegistryJudge:
         if compiled.rules is not None:
             yield from (f"  not run: {rule}" for rule in compiled.rules.not_run)
 
-    def _usable_last(self) -> tuple[_Last, Compiled] | None:
+    def _usable_last(self) -> tuple[_Last, Compilation] | None:
         """Return the schema of the last records, if it may still be used without a request."""
         last = self._last
-        if last is None or self._clock() >= last.usable.until:
+        if last is None or self._clock() >= last.usable.expiry_s:
             return None
         compiled = self._schemas.kept(last.schema)
         return None if compiled is None else (last, compiled)
 
     def _parts(self, column: Column, group: Group) -> Iterator[_RecordGroup]:
         """Yield the records of a group by the schemas that they are judged by."""
-        framed, positions = group.framed, group.positions
+        framed, positions = group.framed_id, group.positions
         try:
             registered = self._registry.schema(framed.schema)
         except UnknownSchemaError:
@@ -293,13 +294,13 @@ class RegistryJudge:
             return
         name = record_name(registered) if self._strategy.needs_record_name else None
         basis, compiled = self._resolve(framed.schema, registered, name)
-        if isinstance(basis, _Usable) and isinstance(framed.schema, int) and framed.start:
+        if isinstance(basis, _UsableSchema) and isinstance(framed.schema, int) and framed.start:
             self._last = _Last(start_of(framed.schema), framed.schema, basis)
         yield _RecordGroup(basis, positions, compiled, payloads, framed.start)
 
     def _by_message(
         self,
-        framed: Framed,
+        framed: FramedId,
         registered: RegisteredSchema,
         positions: Sequence[int],
         payloads: Sequence[bytes],
@@ -307,7 +308,7 @@ class RegistryJudge:
         """Do `_parts` where the subject is named after the Protobuf message of each payload."""
         types = self._schemas.of(registered, framed.schema)
         if types.schema is None:  # so it is unknown which subject it has to be under
-            named = _Usable(_named(framed.schema), self._clock())
+            named = _UsableSchema(_named(framed.schema), self._clock())
             yield _RecordGroup(named, positions, types, payloads, framed.start, has_subject=False)
             return
         by_name: dict[str | None, list[int]] = {}
@@ -325,7 +326,7 @@ class RegistryJudge:
             )
 
     def _against_rules(
-        self, compiled: Compiled, part: _RecordGroup, unfit: Container[int]
+        self, compiled: Compilation, part: _RecordGroup, unfit: Container[int]
     ) -> Iterable[tuple[int, str]]:
         """Return which payloads are against rules, and how, apart from those that do not fit."""
         rules = compiled.rules
@@ -336,13 +337,13 @@ class RegistryJudge:
 
     def _resolve(
         self, schema: int | str, registered: RegisteredSchema, name: str | None
-    ) -> tuple[_Usable | str, Compiled | None]:
+    ) -> tuple[_UsableSchema | str, Compilation | None]:
         """Return the schema and its compiled form; or why it may not be used."""
         usable = self._usable.get((schema, name))
-        if usable is not None and self._clock() < usable.until:
+        if usable is not None and self._clock() < usable.expiry_s:
             return usable, self._schemas.of(registered, schema)
         basis, compiled = self._found(schema, registered, name)
-        if isinstance(basis, _Usable):
+        if isinstance(basis, _UsableSchema):
             self._usable[schema, name] = basis
         else:
             self._usable.pop((schema, name), None)
@@ -350,7 +351,7 @@ class RegistryJudge:
 
     def _found(
         self, schema: int | str, registered: RegisteredSchema, name: str | None
-    ) -> tuple[_Usable | str, Compiled | None]:
+    ) -> tuple[_UsableSchema | str, Compilation | None]:
         has = f"the {self._side} has {_named(schema)}"
         subject = subject_of(self._strategy, self._topic, name, is_key=self._is_key)
         if subject is None:
@@ -375,7 +376,7 @@ class RegistryJudge:
                 )
         compiled = self._schemas.of(registered, schema)
         title = f"schema {subject} version {version} (id {registered.schema_id})"
-        return _Usable(title, self._clock() + _USABLE_FOR_S), compiled
+        return _UsableSchema(title, self._clock() + _USABLE_FOR_S), compiled
 
 
 class _ColumnOfRegistry(NamedTuple):

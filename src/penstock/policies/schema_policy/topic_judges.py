@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.rules.options import RuleOptions
     from penstock.policies.schema_policy.settings import SchemaFileName
-    from penstock.policies.schema_policy.unusable import Unusable
+    from penstock.policies.schema_policy.unusable import UnusableSchemas
 
 _FILES_KEPT: Final = 1000
 
@@ -38,7 +38,7 @@ class TopicJudges:
         options: RuleOptions,
         registry: Registry | None,
         schemas: CompiledSchemas | None,
-        unusable: Unusable | None,
+        unusable: UnusableSchemas | None,
     ) -> None:
         """Prepare; nothing is read.
 

@@ -22,11 +22,11 @@ LINES: Final = 100
 log = logging.getLogger(__name__)
 
 
-class Unusable:
+class UnusableSchemas:
     """Decides about such records, counts them, and logs each schema once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._logged: TTLCache[str, None] = TTLCache(LINES, LOGGED_EVERY_S, clock)
+        self._log_cache: TTLCache[str, None] = TTLCache(LINES, LOGGED_EVERY_S, clock)
 
     def decide(self, text: str, count: int, *, accepts: bool) -> None:
         """Decide about records whose schema cannot be used.
@@ -42,6 +42,6 @@ class Unusable:
         count_event(EVENT, "accepted" if accepts else "refused", count)
         if not accepts:
             raise UndecidableException(text)
-        if text not in self._logged and len(self._logged) < LINES:
-            self._logged[text] = None
+        if text not in self._log_cache and len(self._log_cache) < LINES:
+            self._log_cache[text] = None
             log.warning("%s; its records are accepted (schema.unusable=accept)", text)

@@ -56,7 +56,7 @@ class SchemaIdHeader(Enum):
     """As for Confluent's Python client."""
 
 
-class Framed(NamedTuple):
+class FramedId(NamedTuple):
     """The id of a record's schema, and its position.
 
     Attributes:
@@ -79,11 +79,11 @@ class Group(NamedTuple):
     """Records of a batch that say the same about their schema.
 
     Attributes:
-        framed: What they say.
+        framed_id: What they say.
         positions: Where they are in the batch, ascending.
     """
 
-    framed: Framed
+    framed_id: FramedId
     positions: Sequence[int]
 
 
@@ -94,7 +94,7 @@ def find_id(
     is_key: bool,
     location: SchemaIdLocation,
     header: SchemaIdHeader = SchemaIdHeader.LAST,
-) -> Framed:
+) -> FramedId:
     """Find the schema of one key or value.
 
     With `SchemaIdLocation.ANY` a header wins over a prefix. If the header that counts has no value,
@@ -151,7 +151,7 @@ def groups_of(
         shared = _shared_id(column)
         if shared is not None:
             return [Group(shared, range(len(column)))], []
-    positions: dict[Framed, list[int]] = {}
+    positions: dict[FramedId, list[int]] = {}
     by_prefix: dict[bytes, list[int]] = {}
     objections: list[tuple[int, str]] = []
     for position, data in enumerate(column):
@@ -204,7 +204,7 @@ def shared_start(column: Sequence[bytes | None]) -> bytes | None:
     return first if first == last else None
 
 
-def check_header(framed: Framed, schema_type: str) -> None:
+def check_header(framed: FramedId, schema_type: str) -> None:
     """Check the bytes after an id in a header, once the type of its schema is known.
 
     Args:
@@ -233,15 +233,15 @@ def _have_id(headers: Sequence[Sequence[Header]], *, is_key: bool) -> bool:
     return any(header.key == name for some in headers for header in some)
 
 
-def _in_header(value: bytes, name: str) -> Framed:
+def _in_header(value: bytes, name: str) -> FramedId:
     try:
         framed = _read(value)
     except FramingError as error:
         raise FramingError(f"has a header {name} that {error}") from None
-    return Framed(framed.schema, 0, value[framed.start :])
+    return FramedId(framed.schema, 0, value[framed.start :])
 
 
-def _read(data: bytes) -> Framed:
+def _read(data: bytes) -> FramedId:
     """Read an id at the start of bytes; `start` is where it ends."""
     if not data:
         raise FramingError("is empty, without a schema id")
@@ -253,11 +253,11 @@ def _read(data: bytes) -> Framed:
         kind = "GUID of a schema" if data[0] else "schema id"
         raise FramingError(f"is {_bytes(len(data))} long, too short for a {kind} ({needed} bytes)")
     if data[0]:
-        return Framed(str(UUID(bytes=data[1:_OF_A_GUID])), _OF_A_GUID)
+        return FramedId(str(UUID(bytes=data[1:_OF_A_GUID])), _OF_A_GUID)
     schema = int.from_bytes(data[1:_OF_AN_ID], signed=True)
     if schema <= 0:
         raise FramingError(f"begins with the schema id {schema}; ids are positive")
-    return Framed(schema, _OF_AN_ID)
+    return FramedId(schema, _OF_AN_ID)
 
 
 _remembered: Final = lru_cache(_PREFIXES_KEPT)(_read)
@@ -267,7 +267,7 @@ def _bytes(count: int) -> str:
     return "1 byte" if count == 1 else f"{count} bytes"
 
 
-def _shared_id(column: Sequence[bytes | None]) -> Framed | None:
+def _shared_id(column: Sequence[bytes | None]) -> FramedId | None:
     """Return the id that all begin with; None where there is no such, or only perhaps."""
     start = shared_start(column)
     if start is None or start[:1] != b"\0":

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.jobs.files.json_lines import SEEN, JsonLine, looks_like_base64
-from penstock.jobs.rows.far_times import in_row
-from penstock.spark.frames.kafka_columns import SCHEMA, from_ms
+from penstock.jobs.rows.arrow import batch_of
+from penstock.spark.frames.kafka_columns import SCHEMA
 from penstock.spark.frames.record_order import PLACE
 
 if TYPE_CHECKING:
@@ -25,24 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PLACE: Final = pa.struct([("file", pa.string()), ("start", pa.int64()), ("line", pa.int64())])
-_COLUMNS: Final = (
-    SCHEMA.replace("timestamp timestamp", "timestamp bigint")
-    + f", {PLACE} struct<file:string,start:bigint,line:bigint>"
-)
-"""Kafka's columns, with the timestamp in ms, and the place of each line."""
-_ROWS: Final = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.int64()),
-        ("timestampType", pa.int32()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        (PLACE, _PLACE),
-    ]
-)
+_COLUMNS: Final = f"{SCHEMA}, {PLACE} struct<file:string,start:bigint,line:bigint>"
+"""Kafka's columns, and the place of each line."""
 _FOUND: Final = pa.schema([("looks_like_base64", pa.bool_())])
 
 
@@ -63,8 +47,7 @@ def read_json(spark: SparkSession, paths: Sequence[str], is_base64: bool | None)
     if is_base64 is None:
         first = lines.mapInArrow(_contents, "looks_like_base64 boolean").limit(SEEN)
         is_base64 = all(row[0] for row in first.collect())
-    frame = lines.mapInArrow(partial(records, is_base64=is_base64), _COLUMNS)
-    return frame.withColumn("timestamp", from_ms(F.col("timestamp")))
+    return lines.mapInArrow(partial(records, is_base64=is_base64), _COLUMNS)
 
 
 def count_lines(spark: SparkSession, paths: Sequence[str]) -> int:
@@ -126,27 +109,9 @@ def records(batches: Iterable[pa.RecordBatch], *, is_base64: bool) -> Iterator[p
         WrongLineError: A line is not a record.
     """
     for lines in _lines(batches):
-        rows = [(*_row(line, is_base64=is_base64), place) for place, line in lines]
-        columns = zip(*rows, strict=True) if rows else ((),) * len(_ROWS)
-        arrays = [
-            pa.array(column, field.type) for column, field in zip(columns, _ROWS, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=_ROWS)
-
-
-def _row(line: JsonLine, *, is_base64: bool) -> tuple[Any, ...]:
-    record = in_row(line.record(is_base64=is_base64))
-    return (
-        record.key,
-        record.value,
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp,
-        record.timestamp_type,
-        # None for none, as in Spark's Kafka source.
-        [header._asdict() for header in record.headers] or None,
-    )
+        batch = batch_of(line.record(is_base64=is_base64) for _, line in lines)
+        places = pa.array([place for place, _ in lines], _PLACE)
+        yield pa.RecordBatch.from_arrays([*batch.columns, places], [*batch.schema.names, PLACE])
 
 
 def _lines(

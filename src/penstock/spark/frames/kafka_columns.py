@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.engine.modes.dead_letters import TIMESTAMP
 from penstock.jobs.rows.far_times import MS_MAX
 
 if TYPE_CHECKING:
@@ -39,3 +40,24 @@ def from_ms(column: Column) -> Column:
     """Return ms since the epoch as a timestamp; null where Spark cannot represent it."""
     # Outside of it, timestamp_millis would end the job.
     return F.when(column.between(-MS_MAX, MS_MAX), F.timestamp_millis(column))
+
+
+def in_ms(*, has_headers: bool) -> Column:
+    """Return the timestamp of a row in ms since the epoch; null if it has none.
+
+    Args:
+        has_headers: Whether the frame has the column `headers`, which has the timestamps that are
+            far (`penstock.jobs.rows.far_times`).
+    """
+    timestamp = F.unix_millis("timestamp")
+    return F.coalesce(timestamp, _far_time()) if has_headers else timestamp
+
+
+def _far_time() -> Column:
+    last = F.when(F.size("headers") > 0, F.element_at("headers", -1))
+    text = F.when(last["key"] == TIMESTAMP, last["value"].cast("string"))
+    digits = F.regexp_extract(text, r"^\s*([+-]?[0-9]{1,20})\s*$", 1)
+    # A number of more than 64 bits is no timestamp.
+    number = F.when(digits != "", digits.cast("decimal(20,0)"))
+    is_far = number.between(-(2**63), 2**63 - 1) & ~number.between(-MS_MAX, MS_MAX)
+    return F.when(F.col("timestamp").isNull() & is_far, number.cast("bigint"))

@@ -11,14 +11,15 @@ import pyarrow.compute as pc
 
 from penstock.engine.columns import Columns
 from penstock.engine.verdict import Outcome
+from penstock.jobs.rows.arrow import headers_of
 from penstock.jobs.rows.far_times import read_far_time
-from penstock.policy import Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from penstock.engine.verdict import PolicyVerdict
     from penstock.jobs.rows.far_times import FarTime
+    from penstock.policy import Header
 
 VERDICT_TYPE: Final = "struct<outcome: string, policy: string, code: int, message: string>"
 """Spark's type of a verdict."""
@@ -150,20 +151,7 @@ class Rows:
 
     def _given_headers(self, start: int, count: int) -> Sequence[tuple[Header, ...]]:
         array = self._slice("headers", start, count)
-        if array is None or array.null_count == count:
-            return ((),) * count
-        offsets = array.offsets.to_pylist()
-        first, last = offsets[0], offsets[-1]
-        if first == last:
-            return ((),) * count
-        entries = array.values.slice(first, last - first)
-        # A struct array's fields do not follow its slices in every version: flatten() does.
-        keys, values = (field.to_pylist() for field in entries.flatten())
-        flat = list(map(Header, keys, values))
-        return [
-            tuple(flat[begin - first : end - first]) if begin < end else ()
-            for begin, end in pairwise(offsets)
-        ]
+        return ((),) * count if array is None else headers_of(array)
 
 
 def verdict_array(count: int, verdicts: Sequence[tuple[int, PolicyVerdict]]) -> pa.StructArray:

@@ -15,7 +15,7 @@ from penstock.jobs.report.counts import OUTCOMES, AuditCounts, Reason, Records, 
 from penstock.jobs.report.encoding import decode, encode
 from penstock.jobs.report.hints import HEADER_KEYS_MAX, NO_KEY, OTHER_KEY, PREFIX_MAX
 from penstock.jobs.report.times import HOUR_MS
-from penstock.spark.jobs.dead_letters import far_time, in_ms
+from penstock.spark.frames.kafka_columns import in_ms
 from penstock.spark.verdicts import judge, judge_counting
 
 if TYPE_CHECKING:
@@ -71,10 +71,7 @@ def _grouped(
         judged_rows = judged_rows.withColumnsRenamed({"verdict": "second", "first": "verdict"})
     verdict = F.col("verdict")
     short = verdict["outcome"] != Outcome.ACCEPTED.value
-    times = [in_ms(F.col("timestamp"))]
-    if "headers" in df.columns:
-        times.append(far_time())
-    time = F.coalesce(*times)
+    time = in_ms(has_headers="headers" in df.columns)
     keys: dict[str, Column] = {
         "topic": F.col("topic") if topic is None else F.lit(topic),
         "partition": F.col("partition"),

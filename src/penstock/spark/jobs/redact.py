@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.engine.verdict import Outcome
+from penstock.jobs.report.counts import OUTCOMES
+from penstock.jobs.tasks.writing_task import ACCEPTED
 from penstock.spark.frames.kafka_columns import with_all_columns
-from penstock.spark.jobs.audit import OUTCOMES
 from penstock.spark.jobs.counting import counted
 from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.verdicts import apply
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from penstock.jobs.plan import RecordPlan
     from penstock.jobs.rows.count_proof import CountProof
     from penstock.spark.sink.sinks import Sinks
-
-REWRITTEN = "rewritten"
 
 
 def redact(
@@ -41,19 +40,18 @@ def redact(
     Args:
         df: Kafka's columns.
         plan: From `RecordPlan.interceptors_only`.
-        sinks: With the sink `REWRITTEN`.
+        sinks: With the sink `ACCEPTED`.
         topic: The one topic of all records, where it is known; see `judge`.
         proof: Compares what is written with the files that the records are from.
 
     Returns:
         How many records had each outcome.
     """
-    df = with_all_columns(df)
-    frame, counts = counted(apply(df, plan, topic=topic), F.col("verdict.outcome"), OUTCOMES)
-    accepted = F.col("verdict.outcome") == Outcome.ACCEPTED.value
+    rewritten_rows = apply(with_all_columns(df), plan, topic=topic)
+    frame, counts = counted(rewritten_rows, F.col("verdict.outcome"), OUTCOMES)
     if proof is not None:
         others = [outcome for outcome in OUTCOMES if outcome != Outcome.ACCEPTED.value]
         proof = proof._replace(left_out=lambda: sum(counts.get[outcome] for outcome in others))
-    frame = frame.where(accepted).withColumn(SINK, F.lit(REWRITTEN)).drop("verdict")
-    sinks.write(frame, proof=proof)
+    frame = frame.where(F.col("verdict.outcome") == Outcome.ACCEPTED.value).drop("verdict")
+    sinks.write(frame.withColumn(SINK, F.lit(ACCEPTED)), proof=proof)
     return counts.get

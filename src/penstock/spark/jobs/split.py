@@ -11,14 +11,14 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
 from penstock.jobs.report.counts import OUTCOMES
-from penstock.spark.frames.kafka_columns import COLUMNS, with_all_columns
+from penstock.jobs.tasks.writing_task import ACCEPTED, REJECTED
+from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.jobs.counting import check_version, count_verdicts, counted
-from penstock.spark.jobs.dead_letters import TIME, still_dead_letter, with_far_time, with_times
+from penstock.spark.jobs.outgoing_records import outgoing_records, parsed_again, written
 from penstock.spark.sink.judged_batches import JudgedBatches, MicroBatch
 from penstock.spark.sink.stream_queries import query_id
 from penstock.spark.sink.topic_rows import SINK
-from penstock.spark.values.parsing import parsed_again
-from penstock.spark.verdicts import apply, by_rows, check_arguments, needed_columns
+from penstock.spark.verdicts import check_arguments, needed_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from penstock.jobs.rows.count_proof import CountProof
     from penstock.spark.sink.judged_batches import JudgedBatch
     from penstock.spark.sink.sinks import Sinks
-    from penstock.spark.values.value_column import ValueColumn
 
-ACCEPTED, REJECTED = "accepted", "rejected"
-_ORIGINALS: Final = ("original_key", "original_value")
 _STOPPED: Final = (
     "py4j.protocol.Py4JJavaError: An error occurred while calling a query that was stopped: "
     "java.lang.InterruptedException"
@@ -94,7 +91,7 @@ def split(
     if topic is not None:
         df = df.withColumn("topic", F.lit(topic))
     try:
-        judged_rows = _judged(df, plan, topic).localCheckpoint()
+        judged_rows = outgoing_records(df, plan, topic).localCheckpoint()
     except PySparkNotImplementedError:
         raise ConfigurationError(
             "split of a frame with Spark Connect needs PySpark 4.0 or newer, because older clients "
@@ -103,10 +100,9 @@ def split(
         ) from None
     if observation is not None:
         count_verdicts(judged_rows, observation)
-    with_sink = _with_sink(judged_rows)
 
     def written_to(sink: str) -> DataFrame:
-        return with_sink.where(F.col(SINK) == sink).drop(SINK)
+        return judged_rows.where(F.col(SINK) == sink).select(*COLUMNS)
 
     return written_to(ACCEPTED), written_to(REJECTED)
 
@@ -133,7 +129,7 @@ def split_into(
     Returns:
         How many records had each outcome.
     """
-    judged_rows = _judged(df, plan, topic, sinks.value_column)
+    judged_rows = outgoing_records(df, plan, topic, sinks.value_column)
     if sinks.has_tables:
         judged_rows = judged_rows.localCheckpoint()
         if proof is not None:
@@ -142,7 +138,7 @@ def split_into(
     frame, counts = counted(judged_rows, F.col("verdict.outcome"), OUTCOMES)
     if proof is not None:
         proof = proof._replace(left_out=lambda: int(counts.get[Outcome.DROPPED.value]))
-    sinks.write(_with_sink(frame), proof=proof)
+    sinks.write(written(frame), proof=proof)
     return counts.get
 
 
@@ -187,7 +183,7 @@ def split_stream(
 
     def write_batch(frame: DataFrame, number: int) -> None:
         began, column = time.monotonic(), sinks.read_value_column()
-        judged_rows = _judged(frame, plan, topic, column)
+        judged_rows = outgoing_records(frame, plan, topic, column)
         query = query_id(judged_rows.sparkSession)
         if sinks.has_tables:
             batch = judged_batches.kept(judged_rows, query, number)
@@ -195,7 +191,7 @@ def split_stream(
             outcome_counts = _write(batch.frame, sinks, batch)
         else:
             judged_rows, counts = counted(judged_rows, F.col("verdict.outcome"), OUTCOMES)
-            sinks.write(_with_sink(judged_rows), MicroBatch(query, number))
+            sinks.write(written(judged_rows), MicroBatch(query, number))
             outcome_counts = counts.get
         on_batch(number, outcome_counts, time.monotonic() - began)
 
@@ -210,38 +206,6 @@ def _write(judged_rows: DataFrame, sinks: Sinks, batch: JudgedBatch | None) -> M
 
     A job counts by itself, because none of the others runs if tables have the micro-batch.
     """
-    sinks.write(_with_sink(judged_rows), batch)
+    sinks.write(written(judged_rows), batch)
     counts = {row[0]: row[1] for row in judged_rows.groupBy("verdict.outcome").count().collect()}
     return {outcome: counts.get(outcome, 0) for outcome in OUTCOMES}
-
-
-def _judged(
-    df: DataFrame, plan: RecordPlan, topic: str | None, column: ValueColumn | None = None
-) -> DataFrame:
-    df = with_all_columns(df)
-    if plan.has_interceptors:
-        originals = zip(_ORIGINALS, ("key", "value"), strict=True)
-        df = df.withColumns({original: F.col(name) for original, name in originals})
-    if column is not None:
-        return by_rows(df, plan, topic, replacing=plan.has_interceptors, column=column)
-    return apply(df, plan, topic=topic)
-
-
-def _with_sink(judged_rows: DataFrame) -> DataFrame:
-    """Add the sink of each record, and the columns that are written to it."""
-    judged_rows = with_times(judged_rows)
-    verdict = F.col("verdict")
-    accepted = verdict["outcome"] == Outcome.ACCEPTED.value
-    headers = F.when(accepted, F.col("headers")).otherwise(still_dead_letter(verdict))
-    columns = {
-        SINK: F.when(accepted, F.lit(ACCEPTED)).otherwise(F.lit(REJECTED)),
-        "headers": with_far_time(headers, F.col(TIME)),
-    }
-    for original, name in zip(_ORIGINALS, ("key", "value"), strict=True):
-        if original in judged_rows.columns:
-            columns[name] = F.when(accepted, F.col(name)).otherwise(F.col(original))
-    return (
-        judged_rows.where(verdict["outcome"] != Outcome.DROPPED.value)
-        .withColumns(columns)
-        .drop("verdict", TIME, *_ORIGINALS)
-    )

@@ -14,7 +14,7 @@ from penstock.engine.verdict import OF_RECORDS
 from penstock.jobs.audit import audit_raw
 from penstock.jobs.batches.letter_topics import LetterTopics
 from penstock.jobs.contracts import measured_contracts
-from penstock.jobs.redrive import outcomes_of, prepare_redrive
+from penstock.jobs.redrive_job import outcomes_of, prepare_redrive
 from penstock.jobs.report.summary import summarize
 from penstock.jobs.subject import subject_of
 from penstock.jobs.tasks.planning import plan_tasks
@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.jobs.batches.counts import TaskCounts
     from penstock.jobs.data_sets import RuleKey
     from penstock.jobs.plan import RecordPlan
-    from penstock.jobs.report.counts import Reason
+    from penstock.jobs.report.counts import Reason, RecordCounts
     from penstock.jobs.report.document import Report
     from penstock.kafka.cluster.offsets import Topic
     from penstock.policies.data_contract.data_set import Totals
@@ -233,7 +232,7 @@ def _warn(text: str) -> None:
 
 
 def _result(
-    counts: TaskCounts, outcomes: Mapping[str, int], done_before: int, job: str
+    counts: RecordCounts, outcomes: Mapping[str, int], done_before: int, job: str
 ) -> JobResult:
     reasons, _ = counts.reasons.most_common(_REASONS_MAX)
     return JobResult(outcomes, tuple(reasons), done_before, counts.removed, job)

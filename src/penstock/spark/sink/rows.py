@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.modes.dead_letters import Origin, ReasonHeaders, own_headers
+from penstock.engine.modes.dead_letters import Origin, ReasonHeaders
 from penstock.engine.verdict import REJECTED, Outcome, PolicyVerdict
 from penstock.jobs.batches.gathered_records import GatheredRecord, GatheredRecords, partition_for
 from penstock.kafka.client.protocol.produced_batches import BatchSource
@@ -86,7 +86,6 @@ class OutgoingRows:
         *,
         codec: int,
         task: int = 0,
-        retimed: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Set the work.
@@ -97,14 +96,12 @@ class OutgoingRows:
             judge: Returns the verdicts on records of a partition; None to judge nothing.
             codec: Kafka's number of the compression codec.
             task: The number of the task: records without a key are spread by it.
-            retimed: Whether all records get the current time, as dead letters do.
             clock: Returns seconds since the epoch.
         """
         self._accepted = accepted
         self._rejected = rejected
         self._judge = judge
         self._spread = task
-        self._retimed = retimed
         self._clock = clock
         self._reasons = ReasonHeaders()
         self._waiting = GatheredRecords(codec=codec)
@@ -170,8 +167,7 @@ class OutgoingRows:
             if record_verdicts is not None and record_verdicts.replaced is not None:
                 new_keys, new_values = map(list, record_verdicts.replaced)
             accepted_records = []
-            times = [now] * (end - start) if self._retimed else columns.timestamps
-            rest = zip(columns.headers, times, sources, strict=True)
+            rest = zip(columns.headers, columns.timestamps, sources, strict=True)
             for index, (headers, timestamp, source) in enumerate(rest):
                 verdict = turned_away.get(index)
                 if verdict is None:
@@ -216,10 +212,7 @@ class OutgoingRows:
             )
         here = Origin(*record.source, record.timestamp)
         letter = record._replace(
-            headers=[
-                *own_headers(record.headers),
-                *self._reasons.of_record(verdict, record.headers, here),
-            ],
+            headers=self._reasons.with_own(verdict, record.headers, here),
             timestamp=int(self._clock() * 1000),
         )
         self._waiting.add(self._rejected, partition % self._rejected.partitions, [letter])

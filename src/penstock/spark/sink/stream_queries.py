@@ -9,7 +9,8 @@ from penstock.spark.execution.failures import SparkError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_QUERY: Final = "sql.streaming.queryId"
+QUERY_ID: Final = "sql.streaming.queryId"
+"""The local property of Spark's jobs that has the id of their streaming query."""
 
 
 def query_id(spark: SparkSession) -> str:
@@ -22,7 +23,7 @@ def query_id(spark: SparkSession) -> str:
         SparkError: Spark does not say. Under one name, two streams would leave out micro-batches of
             each other.
     """
-    query = spark.sparkContext.getLocalProperty(_QUERY)
+    query = spark.sparkContext.getLocalProperty(QUERY_ID)
     if not query:
         raise SparkError("Spark does not say which stream writes: tables cannot be written")
     return query

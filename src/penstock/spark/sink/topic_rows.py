@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.kafka.client.writing.idempotent_pipeline import idempotent_pipeline
-from penstock.kafka.client.writing.limits import WriterLimits
-from penstock.spark.sink.rows import OutgoingRows
+from penstock.jobs.rows.arrow import rows_of
+from penstock.jobs.rows.topic_rows import TopicSink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,25 +45,14 @@ class TopicRows:
         return sum(row[0] for row in frame.mapInArrow(self._run, _WRITTEN).collect())
 
     def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pipeline = idempotent_pipeline(self.access.connect(), WriterLimits())
-        outgoing = {
-            sink: OutgoingRows(target, None, None, codec=0, retimed=sink in self.letters)
-            for sink, target in self.targets.items()
-        }
-        row_count = 0
-        for batch in batches:
-            row_count += len(batch)
-            for sink, rows in self._by_sink(batch):
-                for arguments in outgoing[sink].add(rows):
-                    pipeline.put(*arguments)
-        for some in outgoing.values():
-            for arguments in some.rest():
-                pipeline.put(*arguments)
-        pipeline.flush()
+        topics, row_count = TopicSink(self.access.connect(), self.targets, self.letters), 0
+        try:
+            for batch in batches:
+                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                for sink, row in zip(columns[SINK].to_pylist(), rows_of(columns), strict=True):
+                    topics.add(sink, row)
+                row_count += len(batch)
+            topics.flush()
+        finally:
+            topics.close()
         yield pa.RecordBatch.from_pydict({"written": pa.array([row_count], pa.int64())})
-
-    def _by_sink(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        sinks = batch.column(batch.schema.get_field_index(SINK))
-        for sink in self.targets:
-            rows = batch.filter(pc.equal(sinks, sink))
-            yield sink, rows.select([name for name in rows.schema.names if name != SINK])

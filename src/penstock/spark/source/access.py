@@ -16,7 +16,6 @@ from penstock.jobs.topics.sizes import measured
 from penstock.jobs.topics.stored_topics import names_of
 from penstock.jobs.topics.topic_settings import own_settings
 from penstock.kafka.cluster.offsets import Cluster
-from penstock.kafka.cluster.ranges import OffsetRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -144,12 +143,7 @@ class ClusterSource:
 
     def sizes(self, topics: Sequence[Topic]) -> Sizes:
         """Return the size of the records of topics, as far as brokers report it."""
-        first, end = self.cluster.first_offsets(topics), self.cluster.end_offsets(topics)
-        whole = [
-            OffsetRange(*partition, first[partition], max(end[partition], first[partition]))
-            for partition in first
-        ]
-        return measured(self.access.connect(), whole)
+        return measured(self.access.connect(), self.cluster, topics)
 
     def warn_of_hidden(self, topics: Sequence[Topic]) -> None:
         """Print a warning if the pattern matches topics that may not be described.

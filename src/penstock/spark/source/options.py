@@ -61,7 +61,6 @@ _CLIENT_INSTEAD: Final = {
     "value.deserializer": "values are bytes; cast the column",
 }
 """Keys of a consumer that Spark's Kafka source refuses, too."""
-_COUNT: Final = re.compile(r"\d{1,18}")
 
 
 @dataclass(frozen=True)
@@ -122,9 +121,9 @@ class SourceOptions:
             fails_on_loss,
             given_options.boolean("failOnDeletedTopic") and fails_on_loss,
             given_options.boolean("includeHeaders"),
-            _number(options, "minPartitions"),
-            _number(options, "maxOffsetsPerTrigger"),
-            _number(options, "recordsPolicyBatch") or 1,
+            given_options.number("minPartitions"),
+            given_options.number("maxOffsetsPerTrigger"),
+            given_options.number("recordsPolicyBatch") or 1,
         )
 
 
@@ -164,12 +163,3 @@ def _is_strict(options: Mapping[str, str]) -> bool:
     if strategy not in {"error", "latest"}:
         raise ConfigurationError(f"{STRATEGY} {strategy}: error or latest")
     return strategy == "error"
-
-
-def _number(options: Mapping[str, str], name: str) -> int | None:
-    text = options.get(name.lower())
-    if text is None:
-        return None
-    if not _COUNT.fullmatch(text.strip()) or int(text) < 1:
-        raise ConfigurationError(f"{name} {text}: a number of at least 1, with at most 18 digits")
-    return int(text)

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.stored_columns import StoredColumns
+from penstock.jobs.rows.arrow import headers_array
 from penstock.jobs.rows.far_times import is_far, with_far_time
 from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.frames.rows import VERDICT_TYPE, verdict_array
@@ -27,8 +28,6 @@ TYPES: Final = {**COLUMNS, VERDICT: VERDICT_TYPE}
 ROWS_MAX: Final = 10_000
 BYTES_MAX: Final = 4 * 2**20
 """The most of a record batch; a larger row is a batch by itself."""
-_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
-_HEADERS: Final = pa.list_(pa.field("element", _HEADER))
 _TIMESTAMP: Final = pa.timestamp("us", "UTC")
 _MICROS: Final = 1000
 
@@ -132,7 +131,7 @@ def _record_batch(
         "offset": lambda: pa.array(batch.offsets, pa.int64()),
         "timestamp": lambda: _timestamps(records.timestamps),
         "timestampType": lambda: constant(int(batch.is_log_append_time), pa.int32()),
-        "headers": lambda: _headers(_with_far_times(records)),
+        "headers": lambda: headers_array(_with_far_times(records)),
         VERDICT: lambda: verdict_array(count, verdicts),
     }
     return pa.RecordBatch.from_arrays([make[name]() for name in names], list(names))
@@ -165,23 +164,3 @@ def _with_far_times(records: StoredRecords) -> Sequence[tuple[Header, ...]]:
         with_far_time(own, timestamp) if is_far(timestamp) else own
         for own, timestamp in zip(headers, timestamps, strict=True)
     ]
-
-
-def _headers(headers: Sequence[tuple[Header, ...]]) -> pa.Array:
-    """Return headers; null where a record has none, as Spark's Kafka source does."""
-    if not any(headers):
-        return pa.nulls(len(headers), _HEADERS)
-    keys: list[str] = []
-    values: list[bytes | None] = []
-    starts: list[int | None] = []
-    for some in headers:
-        starts.append(len(keys) if some else None)
-        for key, value in some:
-            keys.append(key)
-            values.append(value)
-    entries = pa.StructArray.from_arrays(
-        [pa.array(keys, pa.string()), pa.array(values, pa.binary())], fields=list(_HEADER)
-    )
-    return pa.ListArray.from_arrays(
-        pa.array([*starts, len(keys)], pa.int32()), entries, type=_HEADERS
-    )

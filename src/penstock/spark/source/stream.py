@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from penstock.configuration import ConfigurationError
 from penstock.jobs.tasks.planning import Limit, Sizes, next_batch
 from penstock.kafka.cluster.ranges import OffsetRange, Partition
-from penstock.kafka.wire.names import NO_ID
+from penstock.kafka.wire.names import NO_ID, is_another
 from penstock.spark.execution.worker_errors import in_one_line
 from penstock.spark.source.bounds import LATEST, find_offsets
 from penstock.spark.source.reading import SourceError
@@ -113,7 +114,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._plan(self._remembered(to_json(self._ends(topics), topics)))
         start_offsets = from_json(start)
         self._check_topics(start, topics)
-        there = [Partition(topic.name, number) for topic in topics for number in topic.partitions]
+        there = chain.from_iterable(topic.all_partitions for topic in topics)
         new = [partition for partition in there if partition not in start_offsets]
         starts = start_offsets | self._first(topics, new)
         ranges = self._ranges(topics, starts)
@@ -277,7 +278,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name, topic_id in _ids(start).items():
             if name not in topic_ids:
                 self._check_missing(name)
-            elif NO_ID not in {topic_id, topic_ids[name]} and topic_id != topic_ids[name]:
+            elif is_another(topic_id, topic_ids[name]):
                 raise SourceError(
                     f"topic {name} was deleted and created again: its offsets mean other records "
                     "now; start with a new checkpoint"

@@ -56,6 +56,11 @@ class StreamFigures:
     unavailable: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
+    @property
+    def lag(self) -> int:
+        """How many offsets the stream is behind, in all."""
+        return sum(self.behind.values())
+
     def add(self, result: WritingResult, seconds: float, now: float) -> None:
         """Add a micro-batch.
 

@@ -8,13 +8,12 @@ from penstock.jobs.positions import check_runs, group_of, placed
 from penstock.kafka.client.errors import response_error
 from penstock.kafka.client.partitions import numbers_by_topic
 from penstock.kafka.client.positions import Position, commit_positions, read_positions
-from penstock.kafka.cluster.offset_requests import CHUNK
 from penstock.kafka.cluster.ranges import Partition
 from penstock.kafka.cluster.topic_names import existing
 from penstock.kafka.wire.errors import RETRIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from uuid import UUID
 
@@ -127,22 +126,20 @@ class StreamSource:
         Raises:
             ClientError: A broker refuses it.
         """
-        return _known(partitions, self._cluster.log_starts)
+        return _offsets(self._cluster.log_starts(partitions))
 
     def ends(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]:
         """Return where the committed records of logs end; otherwise as `starts`."""
-        return _known(partitions, self._cluster.log_ends)
+        return _offsets(self._cluster.log_ends(partitions))
 
 
-def _known(
-    partitions: Sequence[Partition], request: Callable[[Sequence[Partition]], Answers]
-) -> dict[Partition, int]:
+def _offsets(answers: Answers) -> dict[Partition, int]:
+    """Return the offsets of those partitions that have a leader now."""
     offsets = {}
-    for start in range(0, len(partitions), CHUNK):
-        for partition, answer in request(partitions[start : start + CHUNK]).items():
-            if isinstance(answer, int):
-                offsets[partition] = answer
-            elif answer.code >= 0 and answer.code not in RETRIABLE:
-                raise response_error(answer.code, str(partition))
-            # Codes below 0: there is no connection, or no answer in time.
+    for partition, answer in answers.items():
+        if isinstance(answer, int):
+            offsets[partition] = answer
+        elif answer.code >= 0 and answer.code not in RETRIABLE:
+            raise response_error(answer.code, str(partition))
+        # Codes below 0: there is no connection, or no answer in time.
     return offsets

@@ -15,8 +15,7 @@ from penstock.errors import UnavailableError
 from penstock.kafka.client.errors import ClientError
 from penstock.kafka.client.positions import Position
 from penstock.kafka.cluster.errors import ClusterError, NotDescribedError
-from penstock.kafka.cluster.ranges import Partition
-from penstock.kafka.wire.names import NO_ID
+from penstock.kafka.wire.names import NO_ID, is_another
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.streams.offsets import KEPT_AT_ONCE, StreamOffsets
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.jobs.tasks.planning import Limit
     from penstock.jobs.tasks.writing_task import WritingResult
     from penstock.kafka.cluster.offsets import Topic
+    from penstock.kafka.cluster.ranges import Partition
     from penstock.spark.streams.offsets import MicroBatch
 
 TOPICS_EVERY_S: Final = 30.0
@@ -346,10 +346,8 @@ class Stream:
             if name not in current_topics:
                 if name not in deleted:
                     continue  # a broker did not list it for a moment
-                self._observer.note(
-                    f"topic {name} does not exist any more; the stream continues without it"
-                )
-            elif _is_another(topic.topic_id, current_topics[name].topic_id):
+                self._observer.note(note_of_deleted(name))
+            elif is_another(topic.topic_id, current_topics[name].topic_id):
                 self._observer.note(f"topic {name} was deleted and created again")
             else:
                 continue
@@ -369,7 +367,7 @@ class Stream:
         again = {
             name
             for name, topic in current_topics.items()
-            if _is_another(self._ids.get(name, NO_ID), topic.topic_id)
+            if is_another(self._ids.get(name, NO_ID), topic.topic_id)
         }
         if again:
             # The committed position of the name belongs to a topic that was deleted.
@@ -407,12 +405,13 @@ class Stream:
             self._topics_at = self._clock()
 
 
+def note_of_deleted(topic: str) -> str:
+    """Return what is printed when a topic of a stream was deleted."""
+    return f"topic {topic} was deleted; the stream continues without it"
+
+
 def _partitions(topics: Iterable[Topic]) -> list[Partition]:
-    return [Partition(topic.name, number) for topic in topics for number in topic.partitions]
-
-
-def _is_another(previous_id: UUID, current_id: UUID) -> bool:
-    return NO_ID not in {previous_id, current_id} and previous_id != current_id
+    return [partition for topic in topics for partition in topic.all_partitions]
 
 
 def _named(partitions: Iterable[Partition]) -> str:

@@ -18,8 +18,8 @@ from penstock.gateway.observing.metrics.access import Access
 from penstock.gateway.observing.metrics.broker_checks import Reached
 from penstock.gateway.observing.metrics.counts import GatewayCounts
 from penstock.gateway.observing.metrics.http_server import EventStream, HttpResponse, Request
+from penstock.gateway.observing.metrics.measured_gateway import ConnectionState, ProducerFigures
 from penstock.gateway.refusal_log import Refused
-from penstock.gateway.sessions.connection import ConnectionState
 from penstock.policy import Record
 from tests.gateway.observing.console.event_stream import events
 from tests.gateway.observing.metrics.schedules import schedule
@@ -48,7 +48,7 @@ def gateway():
         connections=[SimpleNamespace(state=ConnectionState.OPEN)] * 3,
         connections_max=100,
         budget=SimpleNamespace(used_bytes=7, max_bytes=70),
-        producers=SimpleNamespace(count=3, translated=4, kept=SimpleNamespace(bytes=5, evicted=6)),
+        producers=ProducerFigures(3, topics=0, kept_bytes=5, evicted=6, translated=4),
         schedules=[ready],
         all_schedules=[ready],
         settings_position=5,

@@ -14,8 +14,8 @@ from penstock.gateway.observing.metrics import gauges
 from penstock.gateway.observing.metrics.broker_checks import Reached
 from penstock.gateway.observing.metrics.counts import GatewayCounts
 from penstock.gateway.observing.metrics.exposition import render
+from penstock.gateway.observing.metrics.measured_gateway import ConnectionState, ProducerFigures
 from penstock.gateway.observing.metrics.process_usage import Usage
-from penstock.gateway.sessions.connection import ConnectionState
 from penstock.kafka.cluster.state_writes import StateWrites
 from tests.gateway.observing.metrics.schedules import schedule
 from tests.metrics import Metrics
@@ -30,12 +30,7 @@ def gateway(**attributes):
             "connections_max": 100,
             "certificate_expires_at": None,
             "budget": SimpleNamespace(used_bytes=7, max_bytes=70),
-            "producers": SimpleNamespace(
-                count=3,
-                topics=SimpleNamespace(names=("a", "b")),
-                translated=4,
-                kept=SimpleNamespace(bytes=5, evicted=6),
-            ),
+            "producers": ProducerFigures(count=3, topics=2, kept_bytes=5, evicted=6, translated=4),
             "all_schedules": [],
             "settings_position": 5,
             "state_writes": {},

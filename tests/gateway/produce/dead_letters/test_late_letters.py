@@ -6,10 +6,10 @@ from uuid import uuid4
 from penstock.gateway.produce.dead_letters import late_letters
 from penstock.gateway.produce.dead_letters.late_letters import LateLetters
 from penstock.gateway.produce.dead_letters.partition_letters import WaitingLetters
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.letters import Quarantined
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.policy import Record
 from tests.kafka.records.encoding import encode_batch

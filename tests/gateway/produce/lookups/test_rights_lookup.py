@@ -143,7 +143,7 @@ def test_with_acks_0_the_connection_is_closed_without_a_report():
     looked_up(talk, DESCRIBE)
     talk.broker.take()
     assert (talk.client.data, talk.refusals) == (b"", [])
-    assert talk.session._requests._stopped
+    assert talk.session._requests._is_stopped
 
 
 def test_a_connection_that_is_closed_meanwhile_gets_no_report():

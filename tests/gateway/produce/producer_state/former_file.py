@@ -5,9 +5,9 @@ import sqlite3
 import time
 from pathlib import Path
 
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 KEY = ProducerKey("t", 0, 7)

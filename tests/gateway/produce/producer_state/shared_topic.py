@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.gateway.produce.producer_state.all_producers import Decided, Producers
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Decided, Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 KEY, ARRIVAL = ProducerKey("t", 0, 7), Arrival("t", 0, 7)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.gateway.produce.producer_state.producer.batch import Batch, State
 from penstock.gateway.produce.producer_state.producer.history import History
-from penstock.gateway.produce.producer_state.producer.producer import Producer
+from penstock.gateway.produce.producer_state.producer.state_machine import Producer
 from penstock.gateway.produce.producer_state.records import encoding
 from penstock.gateway.produce.producer_state.records.fences import Head
 from penstock.kafka.records.sequences import SEQUENCES, add

@@ -2,15 +2,15 @@
 
 import pytest
 
+from penstock.gateway.produce.producer_state.all_producers import Decided
 from penstock.gateway.produce.producer_state.letters import Quarantined
 from penstock.gateway.produce.producer_state.producer.batch import State, Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producer.producer import Producer
+from penstock.gateway.produce.producer_state.producer.state_machine import Producer
 from penstock.gateway.produce.producer_state.producer.stored_at_leader import (
     REPLICATED_AFTER_S,
     UNSETTLED_MAX,
 )
-from penstock.gateway.produce.producer_state.producers import Decided
 from penstock.gateway.produce.producer_state.records.fences import Fence, Fences, Head
 from penstock.kafka.wire.errors import NOT_LEADER_OR_FOLLOWER
 from penstock.kafka.wire.requests.leaders import Leader
@@ -462,6 +462,30 @@ def test_the_last_sequence_of_a_leader_is_no_success_for_batches_after_a_postpon
     assert gateway_2.producers.acknowledge(KEY, 0, batch) == TIMED_OUT
     gateway_2.now += REPLICATED_AFTER_S
     assert gateway_2.producers.acknowledge(KEY, 0, batch) == 0
+
+
+def test_a_later_batch_that_the_leader_lacks_does_not_prolong_the_wait():
+    """Clients have five batches in flight; of those behind it, some are not sent yet."""
+    *_, gateway_2 = gateways(2)
+    gateway_2.defer(10, 1)
+    gateway_2.find_last_sequence(11, 1, last=9)
+    batch = gateway_2.decide(11, 1, (0,))
+    gateway_2.now += REPLICATED_AFTER_S - 1
+    gateway_2.find_last_sequence(15, 1, last=9)
+    assert gateway_2.producers.acknowledge(KEY, 0, batch) == TIMED_OUT
+    gateway_2.now += 1
+    assert gateway_2.producers.acknowledge(KEY, 0, batch) == 0
+
+
+@pytest.mark.parametrize("last", [8, None])
+def test_a_leader_that_lost_the_postponed_batch_prolongs_the_wait(last):
+    *_, gateway_2 = gateways(2)
+    gateway_2.defer(10, 1)
+    gateway_2.find_last_sequence(11, 1, last=9)
+    batch = gateway_2.decide(11, 1, (0,))
+    gateway_2.now += REPLICATED_AFTER_S
+    gateway_2.find_last_sequence(15, 1, last=last)
+    assert gateway_2.producers.acknowledge(KEY, 0, batch) == TIMED_OUT
 
 
 def test_on_another_connection_no_batch_waits_for_replicas_of_a_postponed_batch():

@@ -5,9 +5,9 @@ import json
 import pytest
 from structlog.testing import capture_logs
 
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records import encoding
 from tests.gateway.produce.producer_state.shared_topic import (
     ARRIVAL,

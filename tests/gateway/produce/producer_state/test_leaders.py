@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.leaders import (
     SETTLED_AFTER_S,
     Leaders,
@@ -10,7 +11,6 @@ from penstock.gateway.produce.producer_state.leaders import (
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.producer.stored_at_leader import REPLICATED_AFTER_S
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.kafka.wire.errors import NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
 from penstock.kafka.wire.requests.leaders import Leader
 from tests.gateway.listed_topics import ListedTopics
@@ -73,6 +73,23 @@ def test_the_time_begins_again_with_the_next_leader():
     leaders.are_final("t", 0, NEW)
     clock.now += SETTLED_AFTER_S
     assert not leaders.are_final("t", 0, Leader(6, has_committed=False))
+
+
+def test_a_late_response_of_a_former_leader_does_not_begin_the_time_again():
+    clock = Clock()
+    leaders = Leaders(clock)
+    leaders.are_final("t", 0, NEW)
+    clock.now += SETTLED_AFTER_S
+    leaders.see("t", 0, NEW.epoch - 1)
+    assert leaders.are_final("t", 0, NEW)
+
+
+def test_the_time_begins_again_with_a_topic_that_is_created_again():
+    clock = Clock()
+    leaders = Leaders(clock)
+    leaders.are_final("t", 0, NEW)
+    clock.now += SETTLED_AFTER_S
+    assert not leaders.are_final("t", 0, Leader(NEW.epoch - 1, has_committed=False))
 
 
 class TestBeforeABatchLosesRecords:

@@ -5,6 +5,7 @@ from structlog.testing import capture_logs
 
 from penstock.configuration import read_configuration
 from penstock.gateway.produce.producer_state import cluster
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.letters import LettersNotStored, Quarantined
@@ -12,7 +13,6 @@ from penstock.gateway.produce.producer_state.opening import open_producers
 from penstock.gateway.produce.producer_state.presence import Presence
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.kafka.cluster.brokers import UnreachableError
 from penstock.kafka.cluster.compacted_topic import CompactedTopicError

@@ -8,12 +8,12 @@ import pytest
 
 from penstock.configuration import load_configuration
 from penstock.engine.topic_configs.index import TopicConfigIndex, TopicConfigRecord, topic_key
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.changes import Change
 from penstock.gateway.produce.producer_state.doubts import DOUBTED_S
 from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
 from penstock.gateway.produce.producer_state.opening import OpenedProducers
 from penstock.gateway.produce.producer_state.presence import Announcement
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.rollout import InForce, Rollout
 from penstock.kafka.cluster.brokers import UnreachableError
 from tests.engine.plans import VALIDATED, plan_of

@@ -6,11 +6,11 @@ import pytest
 
 from penstock.configuration import read_configuration
 from penstock.gateway.produce.producer_state import topics_with_state
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.presence import Presence
 from penstock.gateway.produce.producer_state.producer.numbers import Range
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.kafka.cluster.compacted_topic import LogRecord
 

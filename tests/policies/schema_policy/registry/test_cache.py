@@ -732,8 +732,8 @@ def test_a_late_response_expires_by_the_time_of_its_request(late, clock):
     registry.allow(60)
     assert registry.subject_versions(17, "orders-value") == (("orders-value", 4),)
     assert registry.latest("orders-value")[1] == 4
-    assert kept.versions("subjects/17").at == looked_up_at
-    assert kept.latest("latest/orders-value").at == looked_up_at
+    assert kept.versions("subjects/17").sent_s == looked_up_at
+    assert kept.latest("latest/orders-value").sent_s == looked_up_at
     clock.passes(cache.LATEST_SECONDS - cache.STALE_SECONDS)
     registry.allow(60)
     assert registry.latest("orders-value")[1] == 5
@@ -747,7 +747,7 @@ def test_a_late_miss_expires_by_the_time_of_its_request(late, clock, monkeypatch
     client.gate.clear()
     del client.schemas["orders-value", 4]
     clock.passes(6 * 3600)
-    registry._kept.keep_latest("latest/orders-value", client.schemas[17], 4)
+    registry._kept_answers.keep_latest("latest/orders-value", client.schemas[17], 4)
     clock.passes(cache.LATEST_SECONDS + 1)
     monkeypatch.setattr(cache, "PATIENCE_S", 0.05)
     registry.allow(60)

@@ -139,7 +139,7 @@ def test_a_port_without_a_listener_is_away(registry, connect):
     registry.goes_away()
     failure = fails(registry_client)
     assert str(failure) == "cannot be reached: Connection refused"
-    assert failure.away
+    assert failure.is_away
 
 
 def test_a_host_that_is_not_known_is_away(connect, monkeypatch):
@@ -149,7 +149,7 @@ def test_a_host_that_is_not_known_is_away(connect, monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     failure = fails(connect("http://registry.invalid"))
     assert str(failure) == "cannot be reached: its host name is not known"
-    assert failure.away
+    assert failure.is_away
 
 
 def test_names_that_do_not_resolve_in_time_do_not_hold_the_caller(connect, monkeypatch):
@@ -173,7 +173,7 @@ def test_a_limit_holds_however_slowly_bytes_come(registry, connect, fault):
     registry.fault = fault
     failure = fails(registry_client, SOON)
     assert str(failure) == "does not answer within 1 seconds"
-    assert failure.away
+    assert failure.is_away
     ends(registry_client)
     registry.fault = None
     assert registry_client.get("/schemas/ids/1", PLENTY).status == 200
@@ -184,7 +184,7 @@ def test_an_invalid_answer_is_away(registry, connect, fault):
     registry.fault = fault
     failure = fails(connect(registry.url))
     assert str(failure).startswith("ends the connection before its answer does (")
-    assert failure.away
+    assert failure.is_away
 
 
 @pytest.mark.parametrize("fault", [Fault.HUGE, Fault.HUGE_CHUNKS])
@@ -193,7 +193,7 @@ def test_an_answer_is_read_up_to_a_size(registry, connect, fault):
     registry_client = connect(registry.url)
     failure = fails(registry_client)
     assert str(failure) == "responded with more than 8388608 bytes"
-    assert not failure.away, "another schema may be smaller"
+    assert not failure.is_away, "another schema may be smaller"
     registry.fault = None
     assert registry_client.get("/schemas/ids/1", PLENTY).status == 200
 
@@ -204,7 +204,7 @@ def test_an_answer_of_just_that_size_is_read(registry, connect, monkeypatch):
     monkeypatch.setattr(module, "MAX_BYTES", size)
     assert len(registry_client.get("/schemas/ids/1", PLENTY).body) == size
     monkeypatch.setattr(module, "MAX_BYTES", size - 1)
-    assert not fails(registry_client).away
+    assert not fails(registry_client).is_away
 
 
 def test_a_redirect_is_not_followed(registry, connect):
@@ -256,17 +256,17 @@ def test_a_registry_may_want_a_certificate(certificates, connect):
         trusted = {"ssl_truststore_location": certificates.trusted}
         own = {"ssl_keystore_location": certificates.locked, "ssl_key_password": "secret"}
         assert connect(registry.url, **trusted, **own).get("/schemas/ids/1", PLENTY).status == 200
-        assert fails(connect(registry.url, **trusted)).away
+        assert fails(connect(registry.url, **trusted)).is_away
 
 
 def test_plain_http_to_a_tls_port_is_away(certificates, connect):
     with FakeRegistry(tls=certificates.server()) as registry:
-        assert fails(connect(registry.url.replace("https", "http"))).away
+        assert fails(connect(registry.url.replace("https", "http"))).is_away
 
 
 def test_tls_to_a_plain_http_port_is_away(registry, connect):
     failure = fails(connect(registry.url.replace("http", "https")), PLENTY)
-    assert failure.away
+    assert failure.is_away
 
 
 def test_a_limit_holds_for_a_handshake_that_is_not_answered(connect):

@@ -45,7 +45,7 @@ def test_loops():
     tree = tree_of("message.items.all(x, x > 1)")
     assert isinstance(tree, Loop)
     assert tree.names == ("x",)
-    assert tree.over == Part(Name("message"), "items")
+    assert tree.collection == Part(Name("message"), "items")
 
 
 def test_the_parts_of_a_tree():

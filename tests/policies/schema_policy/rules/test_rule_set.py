@@ -123,9 +123,9 @@ def test_guards_are_split_off():
 
 def test_a_shown_rule_is_one_short_line():
     [condition] = read(rule(doc="first\nsecond " + "x" * 500)).conditions
-    assert condition.shown.startswith("first second xxx")
-    assert len(condition.shown) == 200
-    assert read(rule(expr="a == 1")).conditions[0].shown == "a == 1"
+    assert condition.failure_text.startswith("first second xxx")
+    assert len(condition.failure_text) == 200
+    assert read(rule(expr="a == 1")).conditions[0].failure_text == "a == 1"
 
 
 def test_rules_of_migration_and_encoding_are_named():

@@ -9,8 +9,7 @@ import pytest
 
 from penstock.jobs.batches.targets import Target
 from penstock.jobs.topics.access import ClusterAccess
-from penstock.kafka.client.positions import PositionTask
-from penstock.kafka.client.writing.decisions import BatchId, TakenOverError
+from penstock.kafka.client.writing.decisions import BatchId, NotOpenError, TakenOverError
 from penstock.kafka.client.writing.prepared import commit_prepared
 from penstock.kafka.cluster.offsets import Cluster
 from penstock.spark.sink.penstock_format import commit as sink_commit
@@ -54,10 +53,11 @@ class Job:
     def commit(self, written):
         sink_commit.commit(self.task, written)
 
-    def decide(self, written):
+    def decide(self, written, timeout_s=60.0):
         """Do the first half of `commit`, as a driver that was killed then."""
         first = written[0].attempt
-        self.decisions.decide(first.run, first.batch, [item.prepared for item in written])
+        prepared = [item.prepared for item in written]
+        self.decisions.decide(first.run, first.batch, prepared, timeout_s)
 
     def visible(self):
         servers = self.kafka.bootstrap_servers
@@ -130,14 +130,25 @@ def test_a_slow_driver_that_has_decided_continues_next_to_the_new_driver(job):
     assert job.visible() == ONCE
 
 
-def test_a_second_attempt_neither_doubles_nor_fences_the_first(job):
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_second_attempt_neither_doubles_nor_fences_the_first(job, number):
+    """With the same number, it is an attempt in a stage that Spark repeats."""
     first = job.write(OLD)
-    job.write(OLD, attempt=1, tasks=(1,))
+    job.write(OLD, attempt=number, tasks=(1,))
     job.commit(first)
     assert first[1].prepared.transactional_id.endswith(":1:0")
-    # The other attempt's transaction is open: readers wait for it until it is aborted.
-    job.commit(job.write(OLD, 1, attempt=1))
+    job.commit(job.write(OLD, 1, attempt=number))
     assert job.visible() == ONCE + Counter([b"1-0", b"1-1"])
+
+
+def test_a_transaction_without_enough_time_left_is_not_committed(kafka, topic):
+    job = Job(kafka, topic("out", 2), timeout_s=25.0)
+    written = job.write(OLD)
+    with pytest.raises(NotOpenError) as error:
+        job.decide(written, timeout_s=900.0)  # in a transaction of 30 seconds
+    assert list(error.value.transactions) == [item.prepared for item in written]
+    job.commit(written)
+    assert job.visible() == ONCE
 
 
 def test_the_transactions_of_a_failed_attempt_are_aborted(job):
@@ -176,20 +187,6 @@ def test_a_new_query_of_the_same_job_is_distinguished_from_the_old(job):
     job.commit(job.write(OLD))
     job.commit(job.write(NEW, query="another checkpoint"))
     assert set(job.visible().values()) == {2}
-
-
-def test_the_text_of_a_decision_has_room_for_many_tasks(job):
-    decisions, task = job.decisions, job.write(OLD, tasks=(0,))[0].prepared
-    names = (decisions.transactional_id(number, number % 3) for number in range(500))
-    prepared = [
-        task._replace(
-            transactional_id=name, producer_id=7000 + number * 37 % 5000, epoch=number % 9
-        )
-        for number, name in enumerate(names)
-    ]
-    decisions.decide(OLD, BatchId("q", 3), prepared)
-    assert list(decisions.read().prepared) == prepared
-    assert PositionTask(job.name, "t", job.task.topic_id, 0).group in decisions.prefix
 
 
 def test_an_abort_ends_the_transactions_of_failed_tasks(job):

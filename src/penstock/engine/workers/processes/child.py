@@ -133,9 +133,9 @@ class Child(asyncio.Protocol):
         self._nice = nice
         self._events = events
         self._pieces: list[bytes] = []
-        self._missing = 0
-        self._garbled = False
-        self._killed = False
+        self._missing_bytes = 0
+        self._is_garbled = False
+        self._is_killed = False
         self._hung_up = asyncio.Event()
         self._mark = ""
         self._process: subprocess.Popen[bytes] | None = None
@@ -193,8 +193,8 @@ class Child(asyncio.Protocol):
                 str(progress_fd),
             ],
             stdin=subprocess.DEVNULL,
-            stdout=output.theirs,
-            stderr=output.theirs,
+            stdout=output.write_end,
+            stderr=output.write_end,
             pass_fds=(socket_fd, progress_fd),
             env={**_MEMORY, **environment_of_policies(), descendants.VARIABLE: self._mark},
             start_new_session=True,
@@ -218,7 +218,7 @@ class Child(asyncio.Protocol):
     def kill(self) -> None:
         """Kill the process and its descendants."""
         if self._process is not None:
-            self._killed = self._killed or self._process.poll() is None
+            self._is_killed = self._is_killed or self._process.poll() is None
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -255,7 +255,7 @@ class Child(asyncio.Protocol):
         return self._how(process.returncode)
 
     def _how(self, returncode: int) -> ProcessEnd:
-        if self._killed:
+        if self._is_killed:
             hung_up = self._hung_up.is_set()
             return ProcessEnd("killed after it closed its socket" if hung_up else "killed")
         if returncode >= 0:
@@ -276,7 +276,7 @@ class Child(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse messages. Only a policy that writes to our socket can make them invalid."""
-        if self._garbled:
+        if self._is_garbled:
             return
         verdicts: list[tuple[int, PolicyVerdict, float]] = []
         for kind, body in self._split(self._join(data)):
@@ -286,12 +286,12 @@ class Child(asyncio.Protocol):
                     continue
                 report = self._read(kind, body)
             except Exception:
-                self._garbled = True
+                self._is_garbled = True
                 break
             report()
         if verdicts:
             self._events.on_verdicts(self.worker, verdicts)
-        if self._garbled:
+        if self._is_garbled:
             self._events.on_protocol_error(self.worker)
 
     def _read(self, kind: int, body: bytes) -> Callable[[], None]:
@@ -320,8 +320,8 @@ class Child(asyncio.Protocol):
         if not self._pieces:
             return data
         self._pieces.append(data)
-        self._missing -= len(data)
-        if self._missing > 0:
+        self._missing_bytes -= len(data)
+        if self._missing_bytes > 0:
             return b""
         joined = b"".join(self._pieces)
         self._pieces = []
@@ -334,7 +334,7 @@ class Child(asyncio.Protocol):
         while size - start >= _PREFIX.size:
             length, kind = _PREFIX.unpack_from(data, start)
             if length > _MESSAGE_MAX or kind not in _FROM_WORKER:
-                self._garbled = True
+                self._is_garbled = True
                 return
             end = start + _PREFIX.size - 1 + length
             if size < end:
@@ -343,7 +343,7 @@ class Child(asyncio.Protocol):
             yield kind, data[start + _PREFIX.size : end]
             start = end
         if start < size:
-            self._pieces, self._missing = [data[start:]], missing_bytes
+            self._pieces, self._missing_bytes = [data[start:]], missing_bytes
 
     def connection_lost(self, _: Exception | None) -> None:
         """The process ended, or is about to."""

@@ -45,34 +45,36 @@ class OutputLines:
         """
         self._worker = worker
         self._clock = clock
-        self._until = 0.0
-        self._left = 0
-        self._begun = b""
+        self._second_end = 0.0
+        self._line_budget = 0
+        self._line_start = b""
         self.left_out = 0
 
     def take(self, data: bytes) -> None:
         """Log the next lines, or count them."""
         now = self._clock()
-        if now >= self._until:
+        if now >= self._second_end:
             self.report()
-            self._until, self._left = now + 1.0, LINES_A_SECOND
-        *lines, rest = data.split(b"\n", self._left)
-        self._left -= len(lines)
+            self._second_end, self._line_budget = now + 1.0, LINES_A_SECOND
+        *lines, rest = data.split(b"\n", self._line_budget)
+        self._line_budget -= len(lines)
         for line in lines:
-            self._log(self._begun + line)
-            self._begun = b""
-        if not self._left:
+            self._log(self._line_start + line)
+            self._line_start = b""
+        if not self._line_budget:
             # The rest is not split: it may be thousands of lines.
             count = rest.count(b"\n")
             self.left_out += count
             if count:
-                self._begun = b""
+                self._line_start = b""
                 rest = rest[rest.rindex(b"\n") + 1 :]
-        self._begun = (self._begun + rest)[: 4 * LINE_MAX]  # a character has 4 bytes at most
+        self._line_start = (self._line_start + rest)[
+            : 4 * LINE_MAX
+        ]  # a character has 4 bytes at most
 
     def end(self) -> None:
         """Log a line without an end of line, and how many lines were left out."""
-        if self._begun:
+        if self._line_start:
             self.take(b"\n")
         self.report()
 
@@ -91,7 +93,7 @@ class OutputPipe:
     """The pipe to which a worker and its policies write.
 
     Attributes:
-        theirs: The worker's end; `started` closes it here.
+        write_end: The worker's end; `started` closes it here.
     """
 
     def __init__(self) -> None:
@@ -100,23 +102,23 @@ class OutputPipe:
         Raises:
             OSError: There are no more descriptors.
         """
-        self._ours, self.theirs = os.pipe()
-        os.set_blocking(self._ours, False)
+        self._read_end, self.write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
         if _SET_PIPE_SIZE is not None:
             with contextlib.suppress(OSError):  # more than this user may have
-                fcntl.fcntl(self._ours, _SET_PIPE_SIZE, READ_BYTES)
+                fcntl.fcntl(self._read_end, _SET_PIPE_SIZE, READ_BYTES)
 
     def started(self) -> None:
         """Leave the other end to the worker."""
-        os.close(self.theirs)
-        self.theirs = -1
+        os.close(self.write_end)
+        self.write_end = -1
 
     def close(self) -> None:
         """Close the files that are open."""
-        for end in (self._ours, self.theirs):
+        for end in (self._read_end, self.write_end):
             if end >= 0:
                 os.close(end)
-        self._ours = self.theirs = -1
+        self._read_end = self.write_end = -1
 
     async def log(self, worker: int) -> None:
         """Log the output until its last writer has ended, then close."""
@@ -132,14 +134,14 @@ class OutputPipe:
     async def _read(self, lines: OutputLines) -> bytes:
         while True:
             try:
-                return os.read(self._ours, READ_BYTES)
+                return os.read(self._read_end, READ_BYTES)
             except BlockingIOError:
                 await self._readable(lines)
 
     async def _readable(self, lines: OutputLines) -> None:
         loop = asyncio.get_running_loop()
         readable = asyncio.Event()
-        loop.add_reader(self._ours, readable.set)
+        loop.add_reader(self._read_end, readable.set)
         try:
             if lines.left_out:
                 with contextlib.suppress(TimeoutError):
@@ -149,4 +151,4 @@ class OutputPipe:
                 lines.report()
             await readable.wait()
         finally:
-            loop.remove_reader(self._ours)
+            loop.remove_reader(self._read_end)

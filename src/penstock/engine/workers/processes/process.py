@@ -228,28 +228,28 @@ class _Verdicts:
 
     def __init__(self, parent: socket.socket, count_source: Callable[[], bytes]) -> None:
         self._parent = parent
-        self._counted = count_source
-        self._gathered: list[bytes] = []
-        self._since = 0.0
+        self._count_source = count_source
+        self._frames: list[bytes] = []
+        self._first_s = 0.0
         self._at_once = 0
 
     def add(self, verdict: bytes, took_s: float, now: float) -> bool:
         """Gather a verdict; return whether the gathered verdicts are to be sent."""
-        if not self._gathered:
-            self._since = now
-        self._gathered.append(verdict)
+        if not self._frames:
+            self._first_s = now
+        self._frames.append(verdict)
         if took_s > _BATCHING_S:
             self._at_once = _AT_ONCE
         elif self._at_once:
             self._at_once -= 1
-        return self._at_once > 0 or now - self._since > _BATCHING_S
+        return self._at_once > 0 or now - self._first_s > _BATCHING_S
 
     def send(self) -> None:
         """Send the collected verdicts."""
-        count_frames = self._counted()
-        if self._gathered or count_frames:
-            self._parent.sendall(count_frames + b"".join(self._gathered))
-            self._gathered.clear()
+        count_frames = self._count_source()
+        if self._frames or count_frames:
+            self._parent.sendall(count_frames + b"".join(self._frames))
+            self._frames.clear()
 
 
 def main() -> None:

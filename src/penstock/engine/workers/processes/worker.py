@@ -62,7 +62,7 @@ class KillReason(IntEnum):
     """It had batches and began none."""
 
 
-class Killed(NamedTuple):
+class KillCause(NamedTuple):
     """Why a worker was killed.
 
     Attributes:
@@ -80,42 +80,42 @@ class Worker:
 
     Attributes:
         number: Its unique number.
-        sent: The unanswered jobs by attempt, in order.
+        sent_jobs: The unanswered jobs by attempt, in order.
         sent_s: How long they are expected to take together.
         in_flight_max: How many unanswered jobs it may have.
         queues: The queues that it serves.
         current: The last attempt that it was seen to begin.
         current_since: When that was first seen.
         last_active: When it last sent a verdict, or was sent a job while idle.
-        answered: Whether it has sent a verdict.
+        has_answered: Whether it has sent a verdict.
         loading_until: The deadline for loading its policies.
         exclusive: Whether it has an exclusive job.
         drains: Whether it is sent nothing before it has answered everything, since an exclusive
             job comes next.
         state_reached: The last state before its end.
-        killed: Why it was killed, if it was.
+        kill_cause: Why it was killed, if it was.
         failure: Its message where it could not load its policies.
         may_pass: Whether that may go away by itself.
         out_of_memory: Whether it is closed because it is not trusted any more.
     """
 
     __slots__ = (
-        "answered",
         "current",
         "current_since",
         "drains",
         "exclusive",
         "failure",
+        "has_answered",
         "in_flight_max",
-        "killed",
+        "kill_cause",
         "last_active",
         "loading_until",
         "may_pass",
         "number",
         "out_of_memory",
         "queues",
-        "sent",
         "sent_bytes",
+        "sent_jobs",
         "sent_s",
         "state",
         "state_reached",
@@ -124,7 +124,7 @@ class Worker:
     def __init__(self, number: int) -> None:
         self.number = number
         self.state = WorkerState.STARTING
-        self.sent: dict[int, JudgingJob] = {}
+        self.sent_jobs: dict[int, JudgingJob] = {}
         self.sent_bytes = 0
         self.sent_s = 0.0
         self.in_flight_max = 8
@@ -135,9 +135,9 @@ class Worker:
         self.current = CurrentAttempt(0, DONE)
         self.current_since = 0.0
         self.last_active = 0.0
-        self.answered = False
+        self.has_answered = False
         self.loading_until = 0.0
-        self.killed: Killed | None = None
+        self.kill_cause: KillCause | None = None
         self.failure = ""
         self.may_pass = False
         self.out_of_memory = False
@@ -162,7 +162,7 @@ class Worker:
         """Whether it may be sent another job."""
         if self.drains or self.sent_s > AHEAD_S:
             return False
-        count = len(self.sent)
+        count = len(self.sent_jobs)
         if count < IN_FLIGHT_MIN:
             return not self.exclusive
         return count < self.in_flight_max and self.sent_bytes < IN_FLIGHT_MAX_BYTES

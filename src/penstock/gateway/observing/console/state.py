@@ -13,6 +13,7 @@ from penstock import __version__
 from penstock.configuration.topic_keys import MODE, value_of
 from penstock.gateway.observing.console.recent_refusals import shown
 from penstock.gateway.observing.metrics import gauges
+from penstock.gateway.observing.metrics.measured_gateway import Measured
 from penstock.gateway.observing.metrics.readiness import Inspected, inspect
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _STARTED: Final = time.time()
 _OTHER_OUTCOMES: Final = ("accepted", "dropped", "abandoned")
 
 
-class ShownGateway(gauges.Measured, Inspected, Protocol):
+class ShownGateway(Measured, Inspected, Protocol):
     """A gateway, as far as it is shown."""
 
     @property

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from penstock.engine.plans.plan import Plan, Setting
     from penstock.engine.plans.topic_plan import TopicPlan
-    from penstock.gateway.admin.topic_configs import TopicConfigs
-    from penstock.gateway.context.policy_set import PolicySet
     from penstock.kafka.cluster.metadata import ClusterMetadata
 
 TOPICS_MAX: Final = 1000
@@ -41,15 +39,53 @@ _AT_ONCE: Final = 20
 """How many topics are read before other work has its turn."""
 
 
+class TopicPolicyClasses(Protocol):
+    """The classes of the policies for topics and configs."""
+
+    @property
+    def create_topic(self) -> str | None:
+        """The class of the `CreateTopicPolicy`; None without one."""
+
+    @property
+    def alter_config(self) -> str | None:
+        """The class of the `AlterConfigPolicy`; None without one."""
+
+
+class PlannedPolicies(Protocol):
+    """The policies of a configuration, as far as they are shown."""
+
+    @property
+    def plan(self) -> Plan:
+        """The policies of each topic."""
+
+    @property
+    def topics(self) -> TopicPolicyClasses:
+        """The policies for topics and configs."""
+
+
+class OwnConfigs(Protocol):
+    """The topic configs that were set through admin tools."""
+
+    def names(self, topic: str, /) -> bool:
+        """Whether there may be configs for a topic of this name; then its id is needed."""
+
+    def of(self, topic: str, topic_id: UUID, /) -> Mapping[str, str]:
+        """Return the configs of a topic.
+
+        Raises:
+            UnreadableTopicConfigsError: They are not known.
+        """
+
+
 class Planned(Protocol):
     """The part of a gateway that its plans are read from."""
 
     @property
-    def policies(self) -> PolicySet:
+    def policies(self) -> PlannedPolicies:
         """The current policies."""
 
     @property
-    def topic_configs(self) -> TopicConfigs:
+    def topic_configs(self) -> OwnConfigs:
         """The topic configs that were set through admin tools."""
 
     @property

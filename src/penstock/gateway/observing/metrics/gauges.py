@@ -8,17 +8,17 @@ import time
 from collections import Counter
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from penstock import __version__
 from penstock.engine.workers.processes.worker import WorkerState
 from penstock.gateway.observing.metrics.exposition import Gauge
+from penstock.gateway.observing.metrics.measured_gateway import ConnectionState
 from penstock.gateway.observing.metrics.process_usage import (
     most_descriptors,
     open_descriptors,
     usage_of,
 )
-from penstock.gateway.sessions.connection import ConnectionState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
@@ -26,56 +26,14 @@ if TYPE_CHECKING:
     from penstock.engine.workers.schedule import Schedule
     from penstock.gateway.observing.audit_trail.trail import AuditTrail
     from penstock.gateway.observing.metrics.broker_checks import Reached
+    from penstock.gateway.observing.metrics.measured_gateway import Measured, MeasuredConnection
     from penstock.gateway.observing.metrics.process_usage import Usage
-    from penstock.gateway.produce.producer_state.producers import Producers
-    from penstock.gateway.sessions.connection import ClientConnection
-    from penstock.gateway.sessions.memory import Budget
     from penstock.kafka.cluster.state_writes import StateWrites
 
 _STARTED: Final = time.time()
 _CONNECTIONS_AT_A_TIME: Final = 500
 _TLS_LIBRARIES: Final = "rustls", "openssl"
 _STATES: Final = [state for state in WorkerState if state is not WorkerState.DEAD]
-
-
-class Measured(Protocol):
-    """A gateway, as far as it is measured."""
-
-    @property
-    def connections(self) -> Collection[ClientConnection]:
-        """The open connections of clients."""
-
-    @property
-    def connections_max(self) -> int:
-        """The most of them."""
-
-    @property
-    def certificate_expires_at(self) -> float | None:
-        """When the listener's certificate expires, in seconds since 1970; None without TLS."""
-
-    @property
-    def budget(self) -> Budget:
-        """The memory budget of all clients."""
-
-    @property
-    def producers(self) -> Producers:
-        """The state of producers whose records were dropped."""
-
-    @property
-    def all_schedules(self) -> Sequence[Schedule]:
-        """The schedules of the policies in force, and of those that finish their work."""
-
-    @property
-    def audit_trail(self) -> AuditTrail | None:
-        """Where refusals are written; None if they are not."""
-
-    @property
-    def state_writes(self) -> Mapping[str, StateWrites]:
-        """How writes of state have ended, by the kind of state."""
-
-    @property
-    def settings_position(self) -> int:
-        """The offset up to which the settings of topics have been read; 0 if there are none."""
 
 
 async def connections(gateway: Measured) -> Gauge:
@@ -116,7 +74,9 @@ async def tls_connections(gateway: Measured) -> list[Gauge]:
     ]
 
 
-async def _parts(clients: Collection[ClientConnection]) -> AsyncIterator[list[ClientConnection]]:
+async def _parts(
+    clients: Collection[MeasuredConnection],
+) -> AsyncIterator[list[MeasuredConnection]]:
     iterator = iter(list(clients))
     while part := list(islice(iterator, _CONNECTIONS_AT_A_TIME)):
         yield part
@@ -177,19 +137,19 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
         "penstock_topics_with_producer_state",
         "Topics whose batches native threads leave to Python: records were dropped, or may be.",
         (),
-        {unlabelled: len(gateway.producers.topics.names)},
+        {unlabelled: gateway.producers.topics},
     )
     yield Gauge(
         "penstock_producers_kept_bytes",
         "Memory of the state of producers that other gateways serve, or that are idle.",
         (),
-        {unlabelled: gateway.producers.kept.bytes},
+        {unlabelled: gateway.producers.kept_bytes},
     )
     yield Gauge(
         "penstock_producers_evicted_total",
         "Producers whose state was removed to save memory.",
         (),
-        {unlabelled: gateway.producers.kept.evicted},
+        {unlabelled: gateway.producers.evicted},
         "counter",
     )
     yield Gauge(

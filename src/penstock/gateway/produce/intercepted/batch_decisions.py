@@ -10,7 +10,8 @@ from penstock.gateway.produce.intercepted.error_responses import (
     error_response,
     letters_not_stored,
 )
-from penstock.gateway.produce.partition import Judging
+from penstock.gateway.produce.partition import Decision
+from penstock.gateway.produce.partition_state import PartitionState
 from penstock.gateway.produce.producer_state.letters import LettersNotStored, Quarantined
 from penstock.gateway.produce.producer_state.producer.batch import State
 from penstock.kafka.records.header import is_intact
@@ -19,7 +20,7 @@ from penstock.kafka.wire.errors import REQUEST_TIMED_OUT, UNKNOWN_PRODUCER_ID
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.gateway.produce.partition import ProducePartition
+    from penstock.gateway.produce.partition import BatchIdentity, ProducePartition
     from penstock.gateway.produce.request import ReceivedRequest
 
     Buffer = bytes | memoryview
@@ -40,7 +41,12 @@ class BatchDecisions:
         self._producers = request.gateway.producers
         self.unwritten = 0
 
-    def decide(self, partition: ProducePartition, on_written: Callable[[], None]) -> None:
+    def decide(
+        self,
+        partition: ProducePartition,
+        identity: BatchIdentity,
+        on_written: Callable[[], None],
+    ) -> None:
         """Decide about a batch whose sequence numbers may have to be changed.
 
         If it cannot be sent, it gets its response.
@@ -49,13 +55,8 @@ class BatchDecisions:
             partition: The partition of the batch.
             on_written: Called whenever `unwritten` has become less.
         """
-        assert partition.arrival is not None
-        if partition.is_unknown:
-            self._producers.forget(partition.key)
-            self._request.answer(partition, error_response(UNKNOWN_PRODUCER_ID))
-            return
-        if self._has_to_be_judged_again(partition):
-            self._defer(partition)
+        if self._has_to_be_judged_again(partition, identity):
+            self._defer(identity)
             self._request.answer(partition, error_response(REQUEST_TIMED_OUT))
             return
         replacement = partition.replacement
@@ -63,7 +64,7 @@ class BatchDecisions:
         at_once: list[str | None] = []
 
         def written(failure: str | None) -> None:
-            if partition.decided is None:
+            if partition.decision is None:
                 at_once.append(failure)
                 return
             self.unwritten -= 1
@@ -71,50 +72,46 @@ class BatchDecisions:
             on_written()
 
         decided = self._producers.decide(
-            partition.key,
-            partition.arrival,
-            partition.epoch,
-            partition.numbers,
+            *identity,
             partition.dropped,
             own,
             connection=self._request.connection.number,
             is_changed=_is_changed(partition),
             topic_id=partition.topic.topic_id,
-            quarantined=_quarantined(partition),
+            quarantined=_quarantined(partition, identity),
             callback=written,
         )
         if isinstance(decided, int):
             self._request.answer(partition, error_response(decided))
             return
-        partition.decided = decided.batch
-        partition.outgoing = decided.data
         is_own = replacement is None and decided.data is own
-        partition.is_unchanged = is_own or decided.batch.is_whole
+        is_original = is_own or decided.batch.is_whole
+        partition.decide(Decision(identity, decided.batch, decided.data, is_original))
         if at_once:
             self._written(partition, at_once[0])
         else:
             self.unwritten += 1
 
-    def _has_to_be_judged_again(self, partition: ProducePartition) -> bool:
+    def _has_to_be_judged_again(self, partition: ProducePartition, identity: BatchIdentity) -> bool:
         """Whether the first attempt of a batch was forgotten, or became known, since `expect`.
 
         In the second case another gateway has decided, and the same records have to be dropped.
         """
-        batch = self._producers.find(partition.key, partition.epoch, partition.numbers)
+        batch = self._producers.find(identity.key, identity.epoch, identity.numbers)
         if batch is not None and batch.is_decided:
             return False
-        if partition.judging is Judging.AWAITED:
+        if partition.state is PartitionState.PENDING:
             return True
         return batch is not None and not set(batch.dropped_again) <= set(partition.dropped)
 
     def _written(self, partition: ProducePartition, failure: str | None) -> None:
-        if failure is None or partition.decided is None:
+        decision = partition.decision
+        if failure is None or decision is None:
             return
-        self._producers.not_kept(partition.key, partition.epoch, partition.decided)
-        if partition.refused_letters is not None and partition.arrival is not None:
-            self._producers.refuse(
-                partition.key, partition.arrival, partition.epoch, partition.numbers
-            )
+        identity = decision.identity
+        self._producers.not_kept(identity.key, identity.epoch, decision.batch)
+        if partition.refused_letters is not None:
+            self._producers.refuse(*identity)
             self._request.answer(partition, letters_not_stored(partition.refused_letters))
         elif isinstance(failure, LettersNotStored):
             self._request.answer(partition, letters_not_stored(failure))
@@ -141,40 +138,40 @@ class BatchDecisions:
         self.unwritten += 1
         partition.store_letters(partition.letters, stored, None)
 
-    def record_response(self, partition: ProducePartition) -> None:
+    def refuse_unknown(self, partition: ProducePartition, identity: BatchIdentity) -> None:
+        """Have a producer begin again whose dropped records are not known any more."""
+        self._producers.forget(identity.key)
+        self._request.answer(partition, error_response(UNKNOWN_PRODUCER_ID))
+
+    def record_response(self, partition: ProducePartition, identity: BatchIdentity) -> None:
         """Record that the gateway responds to a batch with an error, and does not send it.
 
         The sequence numbers of a damaged batch may be wrong, and are not recorded.
         """
-        assert partition.arrival is not None
         if not is_intact(partition.data):
             return
         is_retried = self._request.is_retried(partition)
         record = self._producers.defer if is_retried else self._producers.refuse
-        record(partition.key, partition.arrival, partition.epoch, partition.numbers)
+        record(*identity)
 
     def withdraw(self, partition: ProducePartition) -> None:
         """Record that a batch is not sent after all: the client retries it."""
-        decided = partition.decided
-        if partition.arrival is not None and decided is not None and decided.state is State.DECIDED:
-            self._defer(partition)
+        decision = partition.decision
+        if decision is not None and decision.batch.state is State.DECIDED:
+            self._defer(decision.identity)
 
-    def _defer(self, partition: ProducePartition) -> None:
-        assert partition.arrival is not None
-        self._producers.defer(
-            partition.key,
-            partition.arrival,
-            partition.epoch,
-            partition.numbers,
-            connection=self._request.connection.number,
-        )
+    def _defer(self, identity: BatchIdentity) -> None:
+        self._producers.defer(*identity, connection=self._request.connection.number)
 
     def is_stored(self, partition: ProducePartition) -> bool:
         """Return whether a batch is a retry of a batch that was stored or acknowledged."""
-        if partition.judging is None or partition.arrival is None:
+        identity = partition.identity
+        if identity is None:
             return False
-        batch = partition.decided or self._producers.find(
-            partition.key, partition.epoch, partition.numbers
+        batch = (
+            self._producers.find(identity.key, identity.epoch, identity.numbers)
+            if partition.decision is None
+            else partition.decision.batch
         )
         return batch is not None and batch.state in {State.STORED, State.ACKNOWLEDGED}
 
@@ -185,7 +182,7 @@ def _is_changed(partition: ProducePartition) -> bool:
     return bool(partition.replacement and plan is not None and plan.interceptors)
 
 
-def _quarantined(partition: ProducePartition) -> Quarantined | None:
+def _quarantined(partition: ProducePartition, identity: BatchIdentity) -> Quarantined | None:
     writer = partition.store_letters
     if writer is None:
         return None
@@ -198,7 +195,7 @@ def _quarantined(partition: ProducePartition) -> Quarantined | None:
             callback(failure)
 
         # The same in each attempt of the client, whose first may not be over.
-        key = partition.key, partition.epoch, partition.numbers, hash(tuple(positions))
+        key = identity.key, identity.epoch, identity.numbers, hash(tuple(positions))
         writer(letters, stored, key)
 
     replacement = partition.replacement

@@ -19,7 +19,8 @@ from penstock.gateway.produce.intercepted.batch_decisions import BatchDecisions
 from penstock.gateway.produce.intercepted.error_responses import MAY_BE_ELSEWHERE, error_response
 from penstock.gateway.produce.intercepted.received_batches import ReceivedBatches
 from penstock.gateway.produce.intercepted.sent_batches import SentBatches
-from penstock.gateway.produce.partition import Judging
+from penstock.gateway.produce.lookups.last_sequences import not_read
+from penstock.gateway.produce.partition_state import PartitionState
 from penstock.gateway.produce.request import SLICE
 from penstock.kafka.error_codes import INVALID_RECORD
 from penstock.kafka.records.header import is_intact
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.gateway.produce.partition import ProducePartition
-    from penstock.gateway.produce.producer_state.arrivals import Arrival
+    from penstock.gateway.produce.partition import BatchIdentity, ProducePartition
     from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.gateway.produce.request import ReceivedRequest
     from penstock.kafka.wire.requests.produce_response import ProduceResponse
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 _FOR_IDEMPOTENT_PRODUCERS: Final = (
     "and its producer is idempotent (produce.request.interceptors.idempotence is refuse)"
 )
+# For each batch: to read the member of an Enum takes longer.
+_UNJUDGED: Final = PartitionState.UNJUDGED
+_DUE: Final = PartitionState.DUE
 _SETS_ASIDE: Final = f"penstock.mode is quarantine, {_FOR_IDEMPOTENT_PRODUCERS}"
 _DROPS: Final = f"An interceptor drops records of this batch, {_FOR_IDEMPOTENT_PRODUCERS}"
 
@@ -55,13 +58,15 @@ class InterceptedBatches:
     """
 
     __slots__ = ("_batches", "_decisions", "_idempotence", "_producers", "_request", "_sent",
-                 "received")  # fmt: skip
+                 "_unknown_producers", "received")  # fmt: skip
 
     def __init__(self, request: ReceivedRequest) -> None:
         self._request = request
         self._producers = request.gateway.producers
         self._idempotence = request.policies.idempotence
         self._batches: list[ProducePartition] = []
+        # The batches whose producers are unknown, and have to begin again.
+        self._unknown_producers: frozenset[ProducePartition] = frozenset()
         self.received = ReceivedBatches(request)
         self._decisions = BatchDecisions(request)
         self._sent = SentBatches(request)
@@ -77,44 +82,55 @@ class InterceptedBatches:
         Args:
             has_policies: Whether the topic has policies, so that the batch needs a verdict.
         """
-        if not partition.is_registered:  # it was not known that the topic is intercepted
+        if partition.arrival is None:  # it may not have been known that the topic is intercepted
             self.received.arrive(partition)
         if partition.idempotent_producer is None:
             return None
         if self._request.gateway.lane is not None:  # a reload may have been meanwhile
             self._request.gateway.lane.forget(partition.topic.known_name)
-        partition.identify(self.received.principal)
-        partition.judging = Judging.AWAITED if has_policies else Judging.NONE
         self._batches.append(partition)
+        first_attempt = self._first_attempt(partition)
+        has_lost = first_attempt is not None and first_attempt.dropped_count > 0
+        is_pending = has_policies or has_lost
+        partition.transition_to(PartitionState.PENDING if is_pending else _UNJUDGED)
+        return first_attempt
+
+    def _first_attempt(self, partition: ProducePartition) -> Batch | None:
+        """Identify a batch; return the batch of its first attempt if it is a retry."""
         if partition.arrival is None:
             return None
+        identity = self.received.identify(partition, partition.arrival)
+        partition.identity = identity
         self._producers.see_topic_id(
-            partition.key,
-            partition.arrival,
-            partition.epoch,
-            partition.numbers.first,
+            identity.key,
+            identity.arrival,
+            identity.epoch,
+            identity.numbers.first,
             partition.topic.topic_id,
         )
-        first_attempt = self._producers.find(partition.key, partition.epoch, partition.numbers)
+        first_attempt = self._producers.find(identity.key, identity.epoch, identity.numbers)
         if first_attempt is None or not is_intact(partition.data):
             return None  # damaged: its sequence numbers may be wrong, so it is judged
-        if first_attempt.dropped_count:
-            partition.judging = Judging.AWAITED
         return first_attempt
 
     def judged(self, partition: ProducePartition, verdict: PolicyVerdict) -> PolicyVerdict:
         """Record a verdict; return the effective one."""
-        if partition.judging is None:
-            if verdict.replacement is None:
-                return verdict
-            # Nothing may be dropped out of it, so it was not expected here: records are marked.
-            partition.keeps_numbers = not verdict.replacement.dropped
+        replacement = verdict.replacement
+        if not partition.is_unchanged:
+            partition.transition_to(PartitionState.JUDGED)
+        elif replacement is None:
+            return verdict
+        else:
+            # It has no sequence numbers, or records are marked: else it would be expected here.
+            keeps_numbers = not replacement.dropped
+            partition.transition_to(
+                PartitionState.REPLACED if keeps_numbers else PartitionState.JUDGED
+            )
             self._batches.append(partition)
-        partition.judging = Judging.JUDGED
-        partition.replacement = verdict.replacement
+        partition.replacement = replacement
         if (
             self._idempotence is Idempotence.REFUSE
-            and partition.is_translated
+            and partition.identity is not None
             and partition.dropped
         ):
             if bad := verdict.quarantined:
@@ -144,15 +160,14 @@ class InterceptedBatches:
         for number, partition in enumerate(self._batches, 1):
             if number % SLICE == 0:
                 yield
-            if partition.response is not None or not partition.is_translated:
+            identity = partition.identity
+            if identity is None or partition.is_answered or _is_left_to_broker(partition):
                 continue
-            if partition.judging is Judging.NONE and not is_intact(partition.data):
-                continue
-            key = partition.key
+            key = identity.key
             if self._producers.queries.is_needed(
                 key,
-                partition.epoch,
-                partition.numbers,
+                identity.epoch,
+                identity.numbers,
                 partition.dropped,
                 connection=self._request.connection.number,
             ):
@@ -172,38 +187,38 @@ class InterceptedBatches:
                 request.
         """
         for partition in self._batches:
-            if (
-                partition.response is None
-                and partition.arrival is not None
-                and partition.number in unknown.get(partition.key.topic, ())
-            ):
-                last = last_sequences.get((partition.key.topic, partition.number))
-                self._on_last_sequence(partition, partition.arrival, last)
+            identity = partition.identity
+            if identity is None or partition.is_answered:
+                continue
+            topic, number = identity.key.topic, partition.number
+            if number in unknown.get(topic, ()):
+                last = last_sequences.get((topic, number))
+                self._on_last_sequence(partition, identity, last)
 
     def _on_last_sequence(
-        self, partition: ProducePartition, arrival: Arrival, last: LastSequence | None
+        self, partition: ProducePartition, identity: BatchIdentity, last: LastSequence | None
     ) -> None:
-        key, epoch, numbers = partition.key, partition.epoch, partition.numbers
         if last is None or (last.code and last.code not in RETRIABLE):
             # The broker is too old, or the client is not authorized to read the topic.
-            partition.is_unknown = not self._producers.queries.without_last_sequence(
-                key, arrival, epoch, numbers, partition.dropped
+            can_be_decided = self._producers.queries.without_last_sequence(
+                *identity, partition.dropped
             )
+            if can_be_decided:
+                self._unknown_producers -= {partition}
+            else:
+                self._unknown_producers |= {partition}
         elif last.code:
-            self._request.answer(partition, PartitionResponse(last.code))
+            self._request.answer(partition, not_read(last.code))
         else:
-            sequence = last.sequence if last.epoch == epoch else -1
-            is_known = self._producers.queries.on_last_sequence(
-                key,
-                arrival,
-                epoch,
-                numbers,
+            sequence = last.sequence if last.epoch == identity.epoch else -1
+            can_be_decided = self._producers.queries.on_last_sequence(
+                *identity,
                 sequence if sequence >= 0 else None,
                 partition.dropped,
                 connection=self._request.connection.number,
                 leader=last.leader,
             )
-            if not is_known:
+            if not can_be_decided:
                 self._request.answer(partition, MAY_BE_ELSEWHERE)
 
     def decide(self, on_written: Callable[[], None]) -> Slices[None]:
@@ -222,19 +237,24 @@ class InterceptedBatches:
             if number % SLICE == 0:
                 yield
             self.received.leave(partition)
-            if not partition.is_translated:
-                if partition.letters and partition.response is None:
-                    self._decisions.store_letters(partition, on_written)
-                continue
-            if partition.response is not None:
-                self._decisions.record_response(partition)
-            elif partition.judging is Judging.NONE and not is_intact(partition.data):
-                continue  # damaged and not judged: the broker refuses it
-            else:
-                self._decisions.decide(partition, on_written)
+            self._decide(partition, on_written)
         self.received.depart()
         if self._request.policies.whole_request:
             self._postpone_all()
+
+    def _decide(self, partition: ProducePartition, on_written: Callable[[], None]) -> None:
+        identity = partition.identity
+        if identity is None:
+            if partition.letters and not partition.is_answered:
+                self._decisions.store_letters(partition, on_written)
+        elif partition.is_answered:
+            self._decisions.record_response(partition, identity)
+        elif _is_left_to_broker(partition):
+            pass
+        elif partition in self._unknown_producers:
+            self._decisions.refuse_unknown(partition, identity)
+        else:
+            self._decisions.decide(partition, identity, on_written)
 
     @property
     def is_written(self) -> bool:
@@ -246,7 +266,7 @@ class InterceptedBatches:
         if not self._request.answered:
             return
         for partition in self._batches:
-            if partition.response is None and not self.is_stored(partition):
+            if not partition.is_answered and not self.is_stored(partition):
                 self._request.answer(partition, error_response(REQUEST_TIMED_OUT))
                 self._decisions.withdraw(partition)
 
@@ -265,15 +285,12 @@ class InterceptedBatches:
         for number, partition in enumerate(self.received.registered, 1):
             if number % SLICE == 0:
                 yield
-            if (
-                partition.is_registered
-                and partition.arrival is not None
-                and partition.judging is None
-                and partition.response is not None
-                and self._request.is_intercepted(partition.topic)
-            ):
-                partition.identify(self.received.principal)
-                self._decisions.record_response(partition)
+            is_early = partition.is_answered and partition.identity is None
+            if not is_early or partition.arrival is None:
+                continue
+            if self._request.is_intercepted(partition.topic):
+                identity = self.received.identify(partition, partition.arrival)
+                self._decisions.record_response(partition, identity)
 
     def cancel(self) -> None:
         """Record that the request is not sent: the client retries."""
@@ -298,43 +315,53 @@ class InterceptedBatches:
             self._send_all_or_none()
         replaced: dict[tuple[int, int], Sequence[Buffer]] = {}
         for partition in self._batches:
-            if partition.response is not None:
+            decision = partition.decision
+            if partition.is_answered:
                 self._decisions.withdraw(partition)
-                continue
-            result = self._sent.send(partition)
-            if isinstance(result, PartitionResponse):
-                self._request.answer(partition, result)
-                continue
-            if result is not None:
-                replaced[partition.position] = result
-            if self._request.data.acks == 0:
-                self._sent.on_no_response(partition)
+            elif decision is not None and decision.batch.is_done:
+                partition.transition_to(_DUE)
+            else:
+                data = self._send(partition)
+                if data is not None:
+                    replaced[partition.position] = data
         return replaced
 
     def _send_all_or_none(self) -> None:
         """Send no batch of the request if one of them must not be sent now."""
         self._postpone_all()
         if any(map(self._sent.is_held_up, self._batches)):
-            if self._batches[0].response is None:
+            if not self._batches[0].is_answered:
                 self._request.answer(self._batches[0], error_response(REQUEST_TIMED_OUT))
             self._postpone_all()
+
+    def _send(self, partition: ProducePartition) -> Sequence[Buffer] | None:
+        """Mark one batch as sent; return the bytes to send instead, if there are any."""
+        data = self._sent.send(partition)
+        if isinstance(data, PartitionResponse):
+            self._request.answer(partition, data)
+            return None
+        partition.transition_to(PartitionState.SENT)
+        if self._request.data.acks == 0:
+            self._sent.on_no_response(partition)
+        return data
 
     @property
     def due(self) -> Sequence[ProducePartition]:
         """The batches that are not sent to the broker, and get their response in `acknowledge`."""
-        return self._sent.due
+        return [partition for partition in self._batches if partition.state is _DUE]
 
     # When it is answered
 
     def acknowledge(self) -> None:
         """Respond to the batches that were not sent; all batches before have a response."""
-        self._sent.acknowledge()
+        for partition in self.due:
+            self._sent.acknowledge(partition)
 
     @property
     def needs_response(self) -> bool:
         """Whether the broker's response is needed, for sequence numbers or record errors."""
         return any(
-            partition.decided is not None or partition.dropped for partition in self._batches
+            partition.decision is not None or partition.dropped for partition in self._batches
         )
 
     def on_response(self, response: ProduceResponse) -> Slices[None]:
@@ -347,3 +374,8 @@ class InterceptedBatches:
             if number % SLICE == 0:
                 yield
             self._sent.on_response(partition, response)
+
+
+def _is_left_to_broker(partition: ProducePartition) -> bool:
+    """Return whether a batch is damaged and not judged: the broker refuses it."""
+    return partition.state is _UNJUDGED and not is_intact(partition.data)

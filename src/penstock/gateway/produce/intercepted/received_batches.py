@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.gateway.produce.idempotence import Idempotence
+from penstock.gateway.produce.partition import BatchIdentity
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
@@ -45,17 +46,17 @@ class ReceivedBatches:
         return self._request.connection.authentication.principal or ""
 
     def arrive(self, partition: ProducePartition) -> None:
-        """Register a received batch that may be intercepted, since others may overtake it."""
-        producer = partition.producer
-        data = partition.topic.data
-        identity = data.name if data.name is not None else data.topic_id
-        partition.is_registered = True
-        self._registered.append(partition)
-        if producer is not None and self._translates(producer) and identity is not None:
-            partition.arrival = Arrival(
-                identity, partition.number, producer.producer_id, self.principal
-            )
-            self._producers.arrivals.add(partition.arrival, producer.epoch, producer.base_sequence)
+        """Register a received batch that may be intercepted, since others may overtake it.
+
+        Only if its sequence numbers may have to be changed.
+        """
+        producer, data = partition.producer, partition.topic.data
+        topic = data.name if data.name is not None else data.topic_id
+        if producer is not None and self._translates(producer) and topic is not None:
+            arrival = Arrival(topic, partition.number, producer.producer_id, self.principal)
+            partition.arrival = arrival
+            self._registered.append(partition)
+            self._producers.arrivals.add(arrival, producer.epoch, producer.base_sequence)
 
     def _translates(self, producer: BatchProducer) -> bool:
         if producer.producer_id < 0:
@@ -71,47 +72,49 @@ class ReceivedBatches:
         return self._producers.has_topic(topic) or any(map(self._follows_undecided, partitions))
 
     def _follows_undecided(self, partition: ProducePartition) -> bool:
-        return (
-            partition.is_registered
-            and partition.arrival is not None
-            and self._producers.arrivals.count(partition.arrival) > 1
-        )
+        arrival = partition.arrival
+        return arrival is not None and self._producers.arrivals.count(arrival) > 1
 
-    def is_unknown_producer(self, partition: ProducePartition) -> bool:
-        """Return whether another gateway may have newer state of the batch's producer."""
+    def identify(self, partition: ProducePartition, arrival: Arrival) -> BatchIdentity:
+        """Return what identifies a registered batch. The name of its topic must be known.
+
+        Args:
+            arrival: Its producer as in the request.
+        """
         producer = partition.producer
-        if not partition.is_registered or partition.arrival is None or producer is None:
-            return False
+        assert producer is not None
         key = ProducerKey(
             partition.topic.known_name, partition.number, producer.producer_id, self.principal
         )
-        numbers = Range(producer.base_sequence, producer.record_count)
-        return self._producers.needs_reading(key, producer.epoch, numbers)
+        numbers = Range(producer.base_sequence, producer.record_count, checksum(partition.data))
+        return BatchIdentity(key, arrival, producer.epoch, numbers)
 
-    def depends_on_topic_id(self, partition: ProducePartition, topic: str, topic_id: UUID) -> bool:
+    def is_unknown_producer(self, partition: ProducePartition) -> bool:
+        """Return whether another gateway may have newer state of the batch's producer."""
+        if partition.arrival is None:
+            return False
+        key, _, epoch, (first, count, _) = self.identify(partition, partition.arrival)
+        return self._producers.needs_reading(key, epoch, Range(first, count))
+
+    def depends_on_topic_id(self, partition: ProducePartition, topic_id: UUID) -> bool:
         """Return whether a batch is a retry, unless its topic was deleted and created again.
 
         Then the topic's id has to be looked up: it may have changed since it was.
         """
-        if not partition.is_registered or partition.arrival is None:
+        if partition.arrival is None:
             return False
-        producer = partition.producer
-        assert producer is not None
-        key = ProducerKey(topic, partition.number, producer.producer_id, self.principal)
-        numbers = Range(producer.base_sequence, producer.record_count, checksum(partition.data))
-        return self._producers.depends_on_topic_id(key, producer.epoch, numbers, topic_id)
+        key, _, epoch, numbers = self.identify(partition, partition.arrival)
+        return self._producers.depends_on_topic_id(key, epoch, numbers, topic_id)
 
     def leave(self, partition: ProducePartition) -> None:
         """Unregister one batch, if it is registered."""
-        if not partition.is_registered:
+        arrival = partition.arrival
+        if arrival is None:
             return
-        partition.is_registered = False
+        partition.arrival = None
         producer = partition.producer
-        if partition.arrival is not None and producer is not None:
-            arrivals = self._producers.arrivals
-            arrivals.remove(partition.arrival, producer.epoch, producer.base_sequence)
-        if partition.judging is None:
-            partition.arrival = None
+        assert producer is not None
+        self._producers.arrivals.remove(arrival, producer.epoch, producer.base_sequence)
 
     def depart(self) -> None:
         """Unregister the batches: they are decided, so others no longer wait for them."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.gateway.produce.intercepted.error_responses import error_response
-from penstock.gateway.produce.partition import Judging
+from penstock.gateway.produce.partition_state import PartitionState
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.kafka.records.header import with_sequence
 from penstock.kafka.wire.errors import NONE
@@ -43,55 +43,47 @@ if TYPE_CHECKING:
 class SentBatches:
     """The batches of one request that are sent, or are not because nothing is left of them."""
 
-    __slots__ = ("_due", "_producers", "_request")
+    __slots__ = ("_producers", "_request")
 
     def __init__(self, request: ReceivedRequest) -> None:
-        """Send none yet."""
         self._request = request
         self._producers = request.gateway.producers
-        self._due: list[ProducePartition] = []
-
-    @property
-    def due(self) -> Sequence[ProducePartition]:
-        """The batches that are not sent to the broker, and get their response in `acknowledge`."""
-        return self._due
 
     def is_held_up(self, partition: ProducePartition) -> bool:
         """Return whether an earlier batch keeps a batch from being sent now."""
-        decided = partition.decided
-        if partition.response is not None or decided is None or decided.is_done:
+        decision = partition.decision
+        if partition.is_answered or decision is None or decision.batch.is_done:
             return False
-        return bool(self._producers.obstacle(partition.key, partition.epoch, decided))
+        identity = decision.identity
+        return bool(self._producers.obstacle(identity.key, identity.epoch, decision.batch))
 
     def send(self, partition: ProducePartition) -> PartitionResponse | Sequence[Buffer] | None:
-        """Mark one batch as sent.
+        """Mark one batch as sent, of which something is left.
 
         Returns:
-            An error response, or the bytes to send; None to send the original batch, or nothing
-            if the batch is in `due`.
+            An error response, or the bytes to send; None to send the original batch.
         """
-        decided = partition.decided
-        if decided is None:
-            return _plain(partition) if not partition.is_translated else None
-        if decided.is_done:
-            self._due.append(partition)
-            return None
-        code = self._producers.send(partition.key, partition.epoch, decided)
+        decision = partition.decision
+        if decision is None:
+            return _plain(partition)
+        identity, batch, _, is_original = decision
+        code = self._producers.send(identity.key, identity.epoch, batch)
         if code:
             return error_response(code)
-        data = partition.data if partition.is_unchanged else partition.outgoing
+        data = partition.data if is_original else decision.data
         assert data is not None
-        if decided.broker_first != decided.first:
+        if batch.broker_first != batch.first:
             self._producers.translated += 1
-            producer_id = partition.key.producer_id
-            return with_sequence(data, producer_id, partition.epoch, decided.broker_first)
-        return None if partition.is_unchanged else [data]
+            producer_id = identity.key.producer_id
+            return with_sequence(data, producer_id, identity.epoch, batch.broker_first)
+        return None if is_original else [data]
 
     def on_no_response(self, partition: ProducePartition) -> None:
-        """Assume that a batch is stored: with acks=0 there is no response."""
-        decided = partition.decided
-        if decided is not None and not decided.is_done:
-            self._producers.on_response(partition.key, partition.epoch, decided, NONE, Stored())
+        """Assume that a sent batch is stored: with acks=0 there is no response."""
+        decision = partition.decision
+        if decision is not None:
+            identity, batch = decision.identity, decision.batch
+            self._producers.on_response(identity.key, identity.epoch, batch, NONE, Stored())
 
     def on_response(self, partition: ProducePartition, response: ProduceResponse) -> None:
         """Apply the broker's response to a batch, and correct it for the client."""
@@ -100,12 +92,14 @@ class SentBatches:
         if answer is None:
             return
         dropped = partition.dropped
-        if partition.decided is not None:
-            dropped = partition.decided.dropped
+        decision = partition.decision
+        if decision is not None:
+            identity, batch = decision.identity, decision.batch
+            dropped = batch.dropped
             code = self._producers.on_response(
-                partition.key,
-                partition.epoch,
-                partition.decided,
+                identity.key,
+                identity.epoch,
+                batch,
                 answer.code,
                 Stored(answer.base_offset, answer.log_append_time, answer.log_start_offset),
             )
@@ -121,14 +115,13 @@ class SentBatches:
             positions = [position for position in range(count) if position not in left_out]
             response.move_record_errors(topic, partition.number, positions)
 
-    def acknowledge(self) -> None:
-        """Respond to the batches that were not sent; all batches before have a response."""
-        for partition in self._due:
-            batch = partition.decided
-            if batch is None or partition.response is not None:
-                continue
-            code = self._producers.acknowledge(partition.key, partition.epoch, batch)
-            self._request.answer(partition, error_response(code) if code else _stored(batch))
+    def acknowledge(self, partition: ProducePartition) -> None:
+        """Respond to a batch of which nothing was sent; all batches before have a response."""
+        decision = partition.decision
+        assert decision is not None
+        identity, batch = decision.identity, decision.batch
+        code = self._producers.acknowledge(identity.key, identity.epoch, batch)
+        self._request.answer(partition, error_response(code) if code else _stored(batch))
 
 
 def _stored(batch: Batch) -> PartitionResponse:
@@ -145,12 +138,13 @@ def _lowered(base_offset: int, removed: int) -> int:
 
 def _plain(partition: ProducePartition) -> PartitionResponse | Sequence[Buffer] | None:
     """Return the bytes to send for a batch whose sequence numbers are not changed."""
-    if partition.judging is Judging.NONE:
+    if partition.state is PartitionState.UNJUDGED:
         return None  # not judged: the broker stores or refuses the original
     replacement = partition.replacement
     data: Buffer = partition.data if replacement is None else replacement.data
     if not data:
         return PartitionResponse(NONE)
-    if partition.idempotent_producer is not None and not partition.keeps_numbers:
+    keeps_numbers = partition.state is PartitionState.REPLACED
+    if partition.idempotent_producer is not None and not keeps_numbers:
         return with_sequence(data, -1, -1, -1)
     return None if replacement is None else [data]

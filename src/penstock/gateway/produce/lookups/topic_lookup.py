@@ -88,20 +88,20 @@ class TopicLookup:
                 yield
             if topic.data.topic_id is not None:
                 name = self._request.name_of(topic)
-                if name is None or self._has_retry(topic, name, topic.data.topic_id):
+                if name is None or self._has_retry(topic, topic.data.topic_id):
                     ids.add(topic.data.topic_id)
             elif topic.name is not None and self._request.needs_topic_id(topic.name):
                 topic_id = cached_topic_id(topic.name, self._request.connection)
-                if topic_id is None or self._has_retry(topic, topic.name, topic_id):
+                if topic_id is None or self._has_retry(topic, topic_id):
                     names.add(topic.name)
                 else:
                     topic.topic_id = topic_id
         return names, ids
 
-    def _has_retry(self, topic: ProduceTopic, name: str, topic_id: UUID) -> bool:
+    def _has_retry(self, topic: ProduceTopic, topic_id: UUID) -> bool:
         """Return whether a topic has a batch that is a retry, unless it was created again."""
         return any(
-            self._received.depends_on_topic_id(partition, name, topic_id)
+            self._received.depends_on_topic_id(partition, topic_id)
             for partition in self._request.partitions_of(topic)
         )
 

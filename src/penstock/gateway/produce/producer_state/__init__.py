@@ -18,8 +18,8 @@ Modules, in reading order:
     - `history`, `at_broker`, `stored_at_leader`: what the broker has stored
     - `record_state`: the records that were written of it, and read
     - `other_decisions`: the decisions of another gateway about it
-    - `producer`: the state machine over its batches
-- `producers`: all producers, for the batches of requests
+    - `state_machine`: the producer itself: the decisions about its batches
+- `all_producers`: all of them, for the batches of requests
     - `arrivals`: the batches that are not decided
     - `producers_in_use`, `known_producers`: the producers, and what a restart knows of them
     - `broker_queries`, `leaders`: when the broker is queried, and what its response means

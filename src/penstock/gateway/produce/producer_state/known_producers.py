@@ -13,7 +13,7 @@ import structlog
 
 from penstock.gateway.produce.producer_state.producer.history import BEGUN, History
 from penstock.gateway.produce.producer_state.producer.numbers import distance
-from penstock.gateway.produce.producer_state.producer.producer import Producer
+from penstock.gateway.produce.producer_state.producer.state_machine import Producer
 from penstock.gateway.produce.producer_state.records import encoding
 from penstock.gateway.produce.producer_state.records.kept import (
     KEPT_MAX_BYTES,

@@ -40,23 +40,36 @@ class Leaders:
         self._now = now
         self._since: OrderedDict[tuple[str, int], tuple[int, float]] = OrderedDict()
 
-    def see(self, topic: str, partition: int, epoch: int) -> float:
-        """Return since when a partition has its leader, as far as is known: since now at least."""
-        place, now = (topic, partition), self._now()
-        last_epoch, start = self._since.get(place, (None, now))
-        if last_epoch != epoch:
-            start = now
-            self._since[place] = epoch, start
-            self._since.move_to_end(place)
-            if len(self._since) > PARTITIONS_MAX:
-                self._since.popitem(last=False)
-        return start
+    def see(self, topic: str, partition: int, epoch: int) -> None:
+        """Record a leader that returned its epoch to a request that was not for a batch.
+
+        Its response may be late: an epoch before the last is of a former leader.
+        """
+        last_epoch, _ = self._since.get((topic, partition), (epoch - 1, 0.0))
+        if epoch > last_epoch:
+            self._begin(topic, partition, epoch)
 
     def are_final(self, topic: str, partition: int, leader: Leader) -> bool:
-        """Whether a batch that a leader does not have is stored nowhere."""
-        return leader.has_committed or (
-            self.see(topic, partition, leader.epoch) <= self._now() - SETTLED_AFTER_S
-        )
+        """Whether a batch that a leader does not have is stored nowhere.
+
+        Args:
+            leader: The leader by its own response.
+        """
+        if leader.has_committed:
+            return True
+        last_epoch, start = self._since.get((topic, partition), (None, 0.0))
+        if last_epoch != leader.epoch:  # those of a topic that was created again begin at 0
+            start = self._begin(topic, partition, leader.epoch)
+        return start <= self._now() - SETTLED_AFTER_S
+
+    def _begin(self, topic: str, partition: int, epoch: int) -> float:
+        """Begin the time of a leader, and return its start: now."""
+        place, start = (topic, partition), self._now()
+        self._since[place] = epoch, start
+        self._since.move_to_end(place)
+        if len(self._since) > PARTITIONS_MAX:
+            self._since.popitem(last=False)
+        return start
 
 
 async def leaders_of(

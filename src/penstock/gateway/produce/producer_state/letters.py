@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from penstock.gateway.produce.producer_state.held_batches import HeldBatches
     from penstock.gateway.produce.producer_state.producer.batch import Batch
-    from penstock.gateway.produce.producer_state.producer.producer import Producer
+    from penstock.gateway.produce.producer_state.producer.state_machine import Producer
     from penstock.gateway.produce.producer_state.producers_in_use import ProducersInUse
     from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
     from penstock.gateway.produce.producer_state.records.writer import RecordWriter
@@ -98,6 +98,8 @@ class Letters:
         """
         if failure is not None:
             callback(failure)
+        elif batch.is_lettered:
+            callback(None)  # an earlier attempt has stored them, while this decision was written
         elif letters is None or quarantined is None:
             callback(LettersNotStored("they have to be written again"))
         else:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.former_numbers import former_file, former_records
 from penstock.gateway.produce.producer_state.known_producers import EXPIRATION_S
 from penstock.gateway.produce.producer_state.presence import Presence
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.state_topic import state_topic
 from penstock.kafka.cluster import brokers
 from penstock.kafka.cluster.compacted_topic import CompactedTopicError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import ItemsView
 
-    from penstock.gateway.produce.producer_state.producer.producer import Producer
+    from penstock.gateway.produce.producer_state.producer.state_machine import Producer
     from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 _EVICTION_CANDIDATES: Final = 64

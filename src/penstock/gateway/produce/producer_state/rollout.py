@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
+from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.last_interceptors import Interceptors
 from penstock.gateway.produce.producer_state.leaders import PARTITIONS_MAX, leaders_of
 from penstock.gateway.produce.producer_state.opening import (
@@ -18,7 +19,6 @@ from penstock.gateway.produce.producer_state.opening import (
     OpenedProducers,
     open_producers,
 )
-from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.producer_state.topic_losses import (
     losing_topics,
     losses,

@@ -9,7 +9,7 @@ from penstock.gateway.produce.producer_state.producer.batch import State
 if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.doubts import Doubts
     from penstock.gateway.produce.producer_state.producer.batch import Batch
-    from penstock.gateway.produce.producer_state.producer.producer import Producer
+    from penstock.gateway.produce.producer_state.producer.state_machine import Producer
     from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 
 _TO_BE_WRITTEN: Final = frozenset({State.DECIDED, State.AWAITED})

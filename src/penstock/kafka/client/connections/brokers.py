@@ -76,12 +76,12 @@ class Brokers:
         """
         self._settings = settings
         self._security = security
-        self._known = address_source or self
+        self._address_source = address_source or self
         self._addresses: dict[int, Address] = {}
         self._open: dict[tuple[int | Address, str], BrokerConnection] = {}
         self._logins = ThreadPoolExecutor(1, thread_name_prefix="penstock-logins")
         self._exchanges: set[asyncio.Task[Any]] = set()
-        self._closing: set[asyncio.Future[None]] = set()
+        self._closures: set[asyncio.Future[None]] = set()
         self._locks: defaultdict[tuple[int | Address, str], asyncio.Lock] = defaultdict(
             asyncio.Lock
         )
@@ -193,8 +193,8 @@ class Brokers:
         for connection in self._open.values():
             self._discard(connection, CloseReason.SHUTDOWN)
         self._open.clear()
-        if self._closing:
-            await asyncio.wait(self._closing, timeout=_CLOSES_WITHIN_S)
+        if self._closures:
+            await asyncio.wait(self._closures, timeout=_CLOSES_WITHIN_S)
         # Sockets are closed in the iteration of the loop after that.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -207,8 +207,8 @@ class Brokers:
     def _discard(self, connection: BrokerConnection, reason: CloseReason) -> None:
         closed = connection.close(reason=reason)
         if connection._protocol is not None:  # noqa: SLF001 - otherwise it was never open
-            self._closing.add(closed)
-            closed.add_done_callback(self._closing.discard)
+            self._closures.add(closed)
+            closed.add_done_callback(self._closures.discard)
 
     def _candidates(self) -> list[int | Address]:
         connected = [
@@ -223,7 +223,7 @@ class Brokers:
     async def _connected(self, node: int | Address, channel: str) -> BrokerConnection:
         key = (node, channel)
         async with self._locks[key]:
-            addresses = self._known._addresses  # noqa: SLF001 - of this class
+            addresses = self._address_source._addresses  # noqa: SLF001 - of this class
             address = addresses.get(node) if isinstance(node, int) else node
             open_connection = self._open.get(key)
             if open_connection is not None and open_connection.connected():

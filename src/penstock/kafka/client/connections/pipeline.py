@@ -128,14 +128,14 @@ class _PartitionQueue:
 
     __slots__ = (
         "cause",
-        "failed",
+        "failed_batches",
         "not_before",
         "number",
         "pause_s",
-        "sent",
+        "sent_batches",
         "sequence",
         "topic",
-        "waiting",
+        "waiting_batches",
         "window",
     )
 
@@ -143,9 +143,9 @@ class _PartitionQueue:
         self.topic = topic
         self.number = number
         self.sequence = 0
-        self.waiting: deque[_Batch] = deque()
-        self.sent: deque[_Batch] = deque()
-        self.failed: list[_Batch] = []
+        self.waiting_batches: deque[_Batch] = deque()
+        self.sent_batches: deque[_Batch] = deque()
+        self.failed_batches: list[_Batch] = []
         """To be sent again as soon as all of `sent` are answered; in order."""
         self.cause: ClientError | None = None
         """Why the first of them failed."""
@@ -162,8 +162,8 @@ class _PartitionQueue:
 
     def may_send(self, now: float) -> bool:
         """Return whether its next batch may be sent."""
-        is_free = not self.failed and now >= self.not_before
-        return is_free and bool(self.waiting) and len(self.sent) < self.window
+        is_free = not self.failed_batches and now >= self.not_before
+        return is_free and bool(self.waiting_batches) and len(self.sent_batches) < self.window
 
 
 class Pipeline:
@@ -211,7 +211,7 @@ class Pipeline:
         self._clock = clock
         self._sleep = sleep
         self._partitions: dict[tuple[str, int], _PartitionQueue] = {}
-        self._bytes = self._unsent = 0
+        self._bytes = self._unsent_bytes = 0
         self._error: ClientError | None = None
         self._producer: ProducerIdAndEpoch | None = None
 
@@ -222,7 +222,7 @@ class Pipeline:
         """
         self._producer = producer
         self._partitions = {}
-        self._bytes = self._unsent = 0
+        self._bytes = self._unsent_bytes = 0
         self._error = None
 
     def put(
@@ -267,10 +267,10 @@ class Pipeline:
         while self._bytes and self._bytes + unsent.size > self._max_bytes:
             self._wait()
         self._bytes += unsent.size
-        self._unsent += unsent.size
-        queue.waiting.append(unsent)
-        if self._unsent >= self._sent_from_bytes:
-            for each in [each for each in self._partitions.values() if each.waiting]:
+        self._unsent_bytes += unsent.size
+        queue.waiting_batches.append(unsent)
+        if self._unsent_bytes >= self._sent_from_bytes:
+            for each in [each for each in self._partitions.values() if each.waiting_batches]:
                 self._advance(each)
 
     def flush(self) -> None:
@@ -300,16 +300,16 @@ class Pipeline:
     def abandon(self) -> None:
         """Send no more batches, and wait until those that were sent are answered or lost."""
         for queue in self._partitions.values():
-            queue.waiting.clear()
-            queue.failed.clear()
-            for batch in queue.sent:
+            queue.waiting_batches.clear()
+            queue.failed_batches.clear()
+            for batch in queue.sent_batches:
                 try:
                     assert batch.request is not None
                     batch.request.wait()
                 except ClientError:
                     continue
-            queue.sent.clear()
-        self._bytes = self._unsent = 0
+            queue.sent_batches.clear()
+        self._bytes = self._unsent_bytes = 0
 
     def _check(self) -> None:
         if self._error is not None:
@@ -317,14 +317,19 @@ class Pipeline:
 
     def _wait(self, timeout_s: float = math.inf) -> None:
         """Wait until something changes, or for a time; raise the first failure."""
-        busy = [queue for queue in self._partitions.values() if queue.sent or queue.waiting]
+        busy = [
+            queue
+            for queue in self._partitions.values()
+            if queue.sent_batches or queue.waiting_batches
+        ]
         changed_queues = [queue for queue in busy if self._advance(queue)]
         if changed_queues:
             return
-        queues_in_flight = [queue for queue in busy if queue.sent]
+        queues_in_flight = [queue for queue in busy if queue.sent_batches]
         if queues_in_flight:
-            oldest = min(queues_in_flight, key=lambda queue: queue.sent[0].deadline)
-            if timeout_s < math.inf and not _is_answered_within(oldest.sent[0], timeout_s):
+            oldest = min(queues_in_flight, key=lambda queue: queue.sent_batches[0].deadline)
+            first = oldest.sent_batches[0]
+            if timeout_s < math.inf and not _is_answered_within(first, timeout_s):
                 return
             self._settle(oldest)
             self._advance(oldest)
@@ -336,7 +341,7 @@ class Pipeline:
     def _advance(self, queue: _PartitionQueue) -> bool:
         """Take the answers that have arrived and send more; return whether there was an answer."""
         has_advanced = False
-        while queue.sent and _is_answered(queue.sent[0]):
+        while queue.sent_batches and _is_answered(queue.sent_batches[0]):
             self._settle(queue)
             has_advanced = True
         while queue.may_send(self._clock()):
@@ -348,14 +353,14 @@ class Pipeline:
     def _send(self, queue: _PartitionQueue) -> bool:
         """Send the next batch; return False if no broker can take it now."""
         deadline = self._clock() + self._timeout_s
-        queue.waiting[0].deadline = min(queue.waiting[0].deadline, deadline)
+        queue.waiting_batches[0].deadline = min(queue.waiting_batches[0].deadline, deadline)
         try:
             node = self._connection.leader(queue.topic, queue.number).node
         except ClientError as error:
             self._later(queue, error)
             return False
         together = {
-            partition.place: partition.waiting.popleft()
+            partition.place: partition.waiting_batches.popleft()
             for partition in self._sent_with(queue, node)
         }
         batches = {place: batch.parts for place, batch in together.items()}
@@ -369,17 +374,17 @@ class Pipeline:
         )
         for place, batch in together.items():
             batch.request, batch.deadline = request, min(batch.deadline, deadline)
-            self._partitions[place].sent.append(batch)
-            self._unsent -= batch.size
+            self._partitions[place].sent_batches.append(batch)
+            self._unsent_bytes -= batch.size
         return True
 
     def _sent_with(self, queue: _PartitionQueue, node: int) -> list[_PartitionQueue]:
         """Return the partitions of a leader whose next batches go into one request."""
-        queues, size, now = [queue], queue.waiting[0].size, self._clock()
+        queues, size, now = [queue], queue.waiting_batches[0].size, self._clock()
         for partition in self._partitions.values():
             if partition is queue or not partition.may_send(now):
                 continue
-            more = partition.waiting[0].size
+            more = partition.waiting_batches[0].size
             if size + more <= _REQUEST_BYTES and self._is_led_by(partition, node):
                 queues.append(partition)
                 size += more
@@ -393,19 +398,19 @@ class Pipeline:
 
     def _settle(self, queue: _PartitionQueue) -> None:
         """Wait for the answer of the first batch of a partition, and act on it."""
-        batch = queue.sent[0]
+        batch = queue.sent_batches[0]
         error = self._outcome(queue, batch)
-        queue.sent.popleft()
+        queue.sent_batches.popleft()
         if error is not None:
             if not error.retriable:
                 self._fail(error)
             batch.request = None
-            self._unsent += batch.size
-            queue.failed.append(batch)
+            self._unsent_bytes += batch.size
+            queue.failed_batches.append(batch)
             queue.cause = queue.cause or error
-        if queue.cause is not None and not queue.sent:
-            queue.waiting.extendleft(reversed(queue.failed))
-            queue.failed.clear()
+        if queue.cause is not None and not queue.sent_batches:
+            queue.waiting_batches.extendleft(reversed(queue.failed_batches))
+            queue.failed_batches.clear()
             cause, queue.cause = queue.cause, None
             self._later(queue, cause)
 
@@ -430,7 +435,7 @@ class Pipeline:
     def _later(self, queue: _PartitionQueue, error: ClientError) -> None:
         """Let a partition begin again with its first batch after a pause."""
         now = self._clock()
-        first = queue.waiting[0]
+        first = queue.waiting_batches[0]
         if not error.retriable:
             self._fail(error)
         if now >= first.deadline:
@@ -455,7 +460,7 @@ class Pipeline:
     ) -> ClientError:
         """Return the error for a response; after a retriable error the batch is sent again."""
         code = answer.code
-        if code == _OUT_OF_ORDER and queue.failed:
+        if code == _OUT_OF_ORDER and queue.failed_batches:
             # Only because the batch before was not stored: both are sent again.
             return response_error(int(ErrorCode.network_exception), str(queue))
         text = f" ({answer.text})" if answer.text else ""

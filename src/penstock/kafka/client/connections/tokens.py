@@ -86,7 +86,7 @@ class OAuthTokens:
         if oauth.tls:
             self._tls = client_context(oauth.tls, file, "upstream.sasl.jaas.config: ")
         self._token = Token("", 0.0, 0.0)
-        self._obtaining = threading.Lock()
+        self._lock = threading.Lock()
 
     @property
     def extensions(self) -> Mapping[str, str]:
@@ -104,7 +104,7 @@ class OAuthTokens:
             TokenError: There is no token.
         """
         share = self._oauth.used_for if used_for is None else used_for
-        with self._obtaining:
+        with self._lock:
             if self._token.left_s <= (1 - share) * self._token.lifetime_s:
                 self._token = self._obtain()
             return self._token

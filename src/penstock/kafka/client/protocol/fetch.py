@@ -40,14 +40,14 @@ _NODE = Struct(">i")
 _NO_TAGS: Final = b"\x00"
 
 
-class Aborted(NamedTuple):
+class AbortedTransaction(NamedTuple):
     """A transaction that was aborted: its producer, and the first of its offsets."""
 
     producer_id: int
     first_offset: int
 
 
-class Fetched(NamedTuple):
+class FetchResult(NamedTuple):
     """The part of a response that is about the partition.
 
     Attributes:
@@ -56,7 +56,7 @@ class Fetched(NamedTuple):
         is_empty: Whether the partition is missing: the broker only throttles.
         high_watermark: Or -1.
         last_stable_offset: Or -1.
-        aborted: The transactions that were aborted, of those that touch the records.
+        aborted_transactions: The transactions that were aborted, of those that touch the records.
         preferred_replica: The node to fetch from instead (KIP-392), or -1.
         records: Batches in sequence; the last may be incomplete.
     """
@@ -66,12 +66,12 @@ class Fetched(NamedTuple):
     is_empty: bool = True
     high_watermark: int = -1
     last_stable_offset: int = -1
-    aborted: tuple[Aborted, ...] = ()
+    aborted_transactions: tuple[AbortedTransaction, ...] = ()
     preferred_replica: int = -1
     records: memoryview = memoryview(b"")
 
 
-class Wanted(NamedTuple):
+class FetchPosition(NamedTuple):
     """The position to fetch from, and the limits.
 
     Attributes:
@@ -80,7 +80,7 @@ class Wanted(NamedTuple):
         leader_epoch: Of the leader that is known; -1 if unknown.
         max_bytes: How many bytes; more come if the first batch has more.
         max_wait_ms: How long the broker may wait for records.
-        committed: Only up to the last stable offset, with the aborted transactions.
+        reads_committed: Only up to the last stable offset, with the aborted transactions.
         rack: Where the client is; empty for nowhere.
     """
 
@@ -90,11 +90,11 @@ class Wanted(NamedTuple):
     leader_epoch: int
     max_bytes: int
     max_wait_ms: int
-    committed: bool
+    reads_committed: bool
     rack: str
 
 
-def fetch_request(fetch: Wanted) -> RawRequest:
+def fetch_request(fetch: FetchPosition) -> RawRequest:
     """Write a request: version 13 for a topic's id, version 12 for its name."""
     if isinstance(fetch.topic, str):
         version, topic = BY_NAME, string(fetch.topic, flexible=True)
@@ -103,7 +103,7 @@ def fetch_request(fetch: Wanted) -> RawRequest:
     length_of_one = array_length(1, flexible=True)
     body = b"".join(
         (
-            _HEAD.pack(-1, fetch.max_wait_ms, 1, fetch.max_bytes, fetch.committed, 0, -1),
+            _HEAD.pack(-1, fetch.max_wait_ms, 1, fetch.max_bytes, fetch.reads_committed, 0, -1),
             length_of_one,
             topic,
             length_of_one,
@@ -120,7 +120,7 @@ def fetch_request(fetch: Wanted) -> RawRequest:
     return RawRequest(API_KEY, version, flexible=True, body=body)
 
 
-def read_fetch(response: RawResponse, version: int) -> Fetched:
+def read_fetch(response: RawResponse, version: int) -> FetchResult:
     """Read a response to `fetch_request`.
 
     Raises:
@@ -133,7 +133,7 @@ def read_fetch(response: RawResponse, version: int) -> Fetched:
         position += _RESPONSE.size
         topics, position = read_long_length(frame, position, flexible=True)
         if code or topics < 1:
-            return Fetched(throttle_ms / 1000, code)
+            return FetchResult(throttle_ms / 1000, code)
         position = _after_topic(frame, position, version)
         partitions, position = read_long_length(frame, position, flexible=True)
         if topics > 1 or partitions != 1:
@@ -149,19 +149,19 @@ def _after_topic(frame: bytes, position: int, version: int) -> int:
     return skip_string(frame, position, flexible=True)
 
 
-def _read_partition(frame: bytes, position: int, throttle_s: float) -> Fetched:
+def _read_partition(frame: bytes, position: int, throttle_s: float) -> FetchResult:
     _, code, high_watermark, last_stable_offset, _ = _FETCHED.unpack_from(frame, position)
     count, position = read_long_length(frame, position + _FETCHED.size, flexible=True)
     aborted = []
     for _ in range(count):
-        aborted.append(Aborted._make(_ABORTED.unpack_from(frame, position)))
+        aborted.append(AbortedTransaction._make(_ABORTED.unpack_from(frame, position)))
         position = skip_tags(frame, position + _ABORTED.size)
     (replica,) = _NODE.unpack_from(frame, position)
     length, position = read_long_length(frame, position + _NODE.size, flexible=True)
     end = position + max(0, length)
     if end > len(frame):
         raise IndexError
-    return Fetched(
+    return FetchResult(
         throttle_s,
         code,
         False,

@@ -40,14 +40,14 @@ class RawResponse:
         return cls(buffer.getvalue())
 
 
-class _Encoded(NamedTuple):
+class _EncodedBody(NamedTuple):
     data: bytes
 
     def encode(self) -> bytes:
         return self.data
 
 
-class _Received(NamedTuple):
+class _ResponseHeader(NamedTuple):
     correlation_id: int
 
 
@@ -81,9 +81,9 @@ class RawRequest:
             )
         return self
 
-    def build_request_header(self, correlation_id: int, client_id: str) -> _Encoded:
+    def build_request_header(self, correlation_id: int, client_id: str) -> _EncodedBody:
         """Write the header."""
-        return _Encoded(
+        return _EncodedBody(
             INT16.pack(self.api_key)
             + INT16.pack(self.version)
             + INT32.pack(correlation_id)
@@ -95,9 +95,11 @@ class RawRequest:
         """Return the body."""
         return self.body
 
-    def parse_response_header(self, buffer: io.BytesIO) -> _Received:
+    def parse_response_header(self, buffer: io.BytesIO) -> _ResponseHeader:
         """Read the correlation id."""
-        return _Received(int.from_bytes(buffer.read(_CORRELATION_ID_BYTES), "big", signed=True))
+        return _ResponseHeader(
+            int.from_bytes(buffer.read(_CORRELATION_ID_BYTES), "big", signed=True)
+        )
 
     def __repr__(self) -> str:
         return f"RawRequest(api_key={self.api_key}, version={self.version})"

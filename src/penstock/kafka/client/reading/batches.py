@@ -29,7 +29,7 @@ from penstock.kafka.wire.primitives import INT32
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from penstock.kafka.client.protocol.fetch import Aborted
+    from penstock.kafka.client.protocol.fetch import AbortedTransaction
     from penstock.kafka.records.merged import MergedRun
     from penstock.kafka.records.stored_batch import StoredBatch
     from penstock.kafka.records.uncompressed import BatchLimits
@@ -55,8 +55,8 @@ class FetchedBatch(NamedTuple):
         producer_epoch: Or -1.
         base_sequence: Or -1.
         record_count: How many records it has.
-        merged: Where this is small batches that follow each other, all of them, already read and
-            checked; the fields are then those of the merged batch, and `data` has all of them.
+        merged_batch: Where this is small batches that follow each other, all of them, already read
+            and checked; the fields are then those of the merged batch, and `data` has all of them.
         largest: The size of the batch, or of the largest batch that was merged.
     """
 
@@ -75,7 +75,7 @@ class FetchedBatch(NamedTuple):
     base_sequence: int
     record_count: int
     largest: int
-    merged: StoredBatch | None = None
+    merged_batch: StoredBatch | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -85,7 +85,7 @@ class FetchedBatch(NamedTuple):
     @property
     def merged_bytes(self) -> int:
         """How many bytes of merged records are in memory."""
-        return 0 if self.merged is None else len(self.merged.data)
+        return 0 if self.merged_batch is None else len(self.merged_batch.data)
 
 
 def read_fetched_batch(
@@ -101,8 +101,8 @@ def read_fetched_batch(
     Raises:
         UnreadableRecords: It cannot be read, or is too large.
     """
-    if fetched.merged is not None:
-        return fetched.merged
+    if fetched.merged_batch is not None:
+        return fetched.merged_batch
     batch = read_stored_batch(
         fetched.data, max_decompressed_bytes=max_decompressed_bytes, max_records=max_records
     )
@@ -131,7 +131,7 @@ def select(
     records: memoryview,
     position: int,
     end: int,
-    aborted: Sequence[Aborted] | None,
+    aborted: Sequence[AbortedTransaction] | None,
     merged_within: BatchLimits | None = None,
 ) -> Iterator[Selection]:
     """Select the batches of a response.
@@ -276,7 +276,7 @@ def _merged(data: memoryview, behind: int, run: MergedRun) -> FetchedBatch:
 class _Transactions:
     """Which producers are within an aborted transaction, batch after batch (KIP-98)."""
 
-    def __init__(self, aborted: Sequence[Aborted]) -> None:
+    def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
         self._next = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
         self._producers: set[int] = set()
 

@@ -28,8 +28,8 @@ from penstock.kafka.client.protocol.fetch import (
     API_KEY,
     BY_ID,
     BY_NAME,
-    Fetched,
-    Wanted,
+    FetchPosition,
+    FetchResult,
     fetch_request,
     read_fetch,
 )
@@ -46,7 +46,7 @@ from penstock.kafka.client.reading.batches import FetchedBatch, Selection, selec
 from penstock.kafka.client.reading.fetch_sizes import FetchSizes
 from penstock.kafka.client.reading.offset_ranges import LostOffsets, WantedRange
 from penstock.kafka.wire.errors import UNKNOWN_SERVER_ERROR
-from penstock.kafka.wire.names import NO_ID
+from penstock.kafka.wire.names import NO_ID, is_another
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -147,7 +147,7 @@ class RangeReader:
         self._offsets = offsets
         self._partition = LogPartition(offsets.topic, offsets.partition)
         self._on_lost = on_lost
-        self._committed = committed
+        self._reads_committed = committed
         self._merged_within = merged_within
         self._clock = clock
         self._sleep = sleep
@@ -261,14 +261,14 @@ class RangeReader:
         leader = self._leader()
         node = leader.node if self._replica is None else self._replica
         topic = self._topic_id if self._is_served_by_id(node) else self._offsets.topic
-        fetch = Wanted(
+        fetch = FetchPosition(
             topic,
             self._offsets.partition,
             self._position,
             leader.epoch,
             self._sizes.wanted(self._offsets.end - self._position),
             self._max_wait_ms,
-            self._committed,
+            self._reads_committed,
             self._rack,
         )
         request = fetch_request(fetch)
@@ -288,7 +288,7 @@ class RangeReader:
     def _leader(self) -> PartitionLeader:
         """Return the leader; after an election, check first that its log is complete."""
         topic = self._cluster.topic(self._offsets.topic)
-        if self._topic_id != NO_ID and topic.topic_id not in {NO_ID, self._topic_id}:
+        if is_another(self._topic_id, topic.topic_id):
             # The metadata can be from before it was created again.
             topic = self._cluster.topic(self._offsets.topic, refresh=True)
         self._check_id(topic)
@@ -303,7 +303,7 @@ class RangeReader:
     def _check_id(self, topic: TopicLeaders) -> None:
         if self._topic_id == NO_ID:
             self._topic_id = topic.topic_id
-        elif topic.topic_id not in {NO_ID, self._topic_id}:
+        elif is_another(self._topic_id, topic.topic_id):
             raise TopicRecreatedError(
                 f"topic {topic.name} was deleted and created again while it was to be read"
             )
@@ -334,7 +334,7 @@ class RangeReader:
             fetched.records,
             self._position,
             self._offsets.end,
-            fetched.aborted if self._committed else None,
+            fetched.aborted_transactions if self._reads_committed else None,
             self._merged_within,
         )
         return next(self._parts)
@@ -344,7 +344,7 @@ class RangeReader:
         self._empty_responses = 0
         self._retries.progress()
 
-    def _take_nothing(self, fetched: Fetched) -> None:
+    def _take_nothing(self, fetched: FetchResult) -> None:
         """Find out why a response has no records."""
         if fetched.throttle_s and fetched.is_empty:
             self._retries.progress()
@@ -352,12 +352,12 @@ class RangeReader:
         if fetched.preferred_replica >= 0 and self._replica is None and self._rack:
             self._replica = fetched.preferred_replica
             return
-        limit = fetched.last_stable_offset if self._committed else fetched.high_watermark
+        limit = fetched.last_stable_offset if self._reads_committed else fetched.high_watermark
         if self._follows is not None and limit <= self._position:
             self._retries.progress()
             return
         if self._replica is not None or limit <= self._position:
-            what = "last stable offset" if self._committed else "high watermark"
+            what = "last stable offset" if self._reads_committed else "high watermark"
             raise NotReadableYetError(
                 f"{self._partition}: the offsets from {self._position} up to "
                 f"{self._offsets.end} cannot be read yet, the {what} is {limit}"

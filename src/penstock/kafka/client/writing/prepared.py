@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
-from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.list_transactions.v0.request import ListTransactionsRequest
 from kio.schema.list_transactions.v0.response import ListTransactionsResponse
@@ -22,13 +21,16 @@ from penstock.kafka.client.connections.pipeline import Pipeline
 from penstock.kafka.client.connections.transaction_coordinator import TransactionCoordinator
 from penstock.kafka.client.protocol.write_errors import AbortedError, FencedError
 from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch
+from penstock.kafka.wire.schemas.described_transactions import DescribeTransactionsResponse
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Iterable
 
     from penstock.kafka.client.connections.connection import Connection
     from penstock.kafka.client.protocol.produced_batches import BatchSource
     from penstock.kafka.client.writing.limits import WriterLimits
+    from penstock.kafka.wire.schemas.described_transactions import TransactionState
 
 _ONGOING: Final = "Ongoing"
 _TIMEOUT_S: Final = 60.0
@@ -78,7 +80,7 @@ class PreparingWriter:
         )
         self._producer = self._coordinator.new_producer()
         self._pipeline.start(self._producer)
-        self._added: set[tuple[str, int]] = set()
+        self._partitions: set[tuple[str, int]] = set()
 
     def add(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Add partitions to the transaction; `write` does it for those that are not added.
@@ -87,10 +89,10 @@ class PreparingWriter:
             FencedError: Another writer of the id has taken over.
             ClientError: The cluster does not respond in time, or denies it.
         """
-        new = set(partitions) - self._added
+        new = set(partitions) - self._partitions
         if new:
             self._coordinator.add_partitions(self._producer, new)
-            self._added |= new
+            self._partitions |= new
 
     def write(
         self, topic: str, partition: int, batch: bytes | memoryview, source: BatchSource
@@ -106,7 +108,7 @@ class PreparingWriter:
             ClientError: A batch could not be stored.
         """
         self._pipeline.flush()
-        if not self._added:
+        if not self._partitions:
             return None
         return Prepared(self._id, self._producer.producer_id, self._producer.epoch)
 
@@ -117,7 +119,7 @@ class PreparingWriter:
             ClientError: It cannot be done now; brokers abort it when its time is over.
         """
         self._pipeline.abandon()
-        if self._added:
+        if self._partitions:
             self._coordinator.end(self._producer, commit=False)
 
 
@@ -144,33 +146,61 @@ def abort_prepared(connection: Connection, transaction: Prepared) -> None:
         return
 
 
-def not_open(connection: Connection, some: Iterable[Prepared]) -> list[Prepared]:
+def not_open(
+    connection: Connection, some: Iterable[Prepared], deadline: dt.datetime | None = None
+) -> list[Prepared]:
     """Return those of some transactions that cannot be committed any more, or are ended.
+
+    Args:
+        connection: To the cluster.
+        deadline: A time of the brokers: also those whose time is over by then; None for no time.
 
     Raises:
         ClientError: A coordinator does not respond in time, or denies it.
     """
     closed_transactions = []
     for transaction in some:
-        request = DescribeTransactionsRequest(
-            transactional_ids=(TransactionalId(transaction.transactional_id),)
-        )
-        key = CoordinatorKey(transaction.transactional_id, transaction=True)
-        (state,) = send_with_retries(
-            connection, key, request, DescribeTransactionsResponse, _codes
-        ).transaction_states
+        state = _state(connection, transaction.transactional_id)
         is_the_same = (state.producer_id, state.producer_epoch) == transaction.producer
-        if not is_the_same or state.transaction_state != _ONGOING:
+        if not is_the_same or not _lasts(state, deadline):
             closed_transactions.append(transaction)
     return closed_transactions
 
 
-def abort_all(connection: Connection, prefix: str) -> None:
+def _lasts(state: TransactionState, deadline: dt.datetime | None) -> bool:
+    """Return whether a transaction is open, and its time is not over at the deadline."""
+    start_time = state.transaction_start_time
+    if state.transaction_state != _ONGOING or start_time is None:
+        return False
+    return deadline is None or start_time + state.transaction_timeout >= deadline
+
+
+def began_at(connection: Connection, transactional_id: str) -> dt.datetime | None:
+    """Return when the open transaction of an id began, by the clock of the brokers.
+
+    None without an open transaction.
+
+    Raises:
+        ClientError: The coordinator does not respond in time, or denies it.
+    """
+    return _state(connection, transactional_id).transaction_start_time
+
+
+def is_open(connection: Connection, transactional_id: str) -> bool:
+    """Return whether a transactional id has an open transaction.
+
+    Raises:
+        ClientError: The coordinator does not respond in time, or denies it.
+    """
+    return _state(connection, transactional_id).transaction_state == _ONGOING
+
+
+def abort_all(connection: Connection, prefixes: tuple[str, ...]) -> None:
     """Abort the open transactions whose ids begin with a prefix, and fence their writers.
 
     Args:
         connection: To the cluster.
-        prefix: Of transactional ids.
+        prefixes: Of transactional ids.
 
     Raises:
         ClientError: A broker does not respond in time, or denies it.
@@ -181,8 +211,17 @@ def abort_all(connection: Connection, prefix: str) -> None:
         )
         for state in response.transaction_states:
             name = str(state.transactional_id)
-            if name.startswith(prefix):
+            if name.startswith(prefixes):
                 TransactionCoordinator(connection, name, _TIMEOUT_S).new_producer()
+
+
+def _state(connection: Connection, transactional_id: str) -> TransactionState:
+    request = DescribeTransactionsRequest(transactional_ids=(TransactionalId(transactional_id),))
+    key = CoordinatorKey(transactional_id, transaction=True)
+    (state,) = send_with_retries(
+        connection, key, request, DescribeTransactionsResponse, _codes
+    ).transaction_states
+    return state
 
 
 def _coordinator(connection: Connection, transaction: Prepared) -> TransactionCoordinator:

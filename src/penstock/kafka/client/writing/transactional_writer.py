@@ -90,8 +90,8 @@ class TransactionalWriter:
             max_bytes=limits.bytes_in_flight,
             timeout_s=limits.delivery_timeout_s,
         )
-        self._added: set[tuple[str, int]] = set()
-        self._began: float | None = None
+        self._partitions: set[tuple[str, int]] = set()
+        self._begin_s: float | None = None
         if claim is not None:
             self._read_position(read_last_positions)  # raises before anybody is fenced
         self._restart()
@@ -135,23 +135,25 @@ class TransactionalWriter:
             FencedError: Another writer of the same task has taken over.
             ClientError: The cluster does not respond in time, or denies it.
         """
-        new = set(partitions) - self._added
+        new = set(partitions) - self._partitions
         if not new:
             return
         if self._places is not None:
-            new |= {self._places.partition} - self._added  # each transaction writes there
+            new |= {self._places.partition} - self._partitions  # each transaction writes there
         try:
             self._begin()
             self._coordinator.add_partitions(self._producer, new)
         except FencedError as error:
             self._fenced(error)
-        self._added |= new
+        self._partitions |= new
 
-    def commit(self, position: Position) -> None:
+    def commit(self, position: Position, check: Callable[[], None] = lambda: None) -> None:
         """Commit the written batches, and the position of the task.
 
         Args:
             position: The next offset to read.
+            check: Called when all is written: nothing is committed if it raises an error, or takes
+                longer than the transaction may.
 
         Raises:
             UnknownOutcomeError: It is not known whether it was committed.
@@ -169,11 +171,12 @@ class TransactionalWriter:
             self._coordinator.commit_offset(
                 self._producer, task.group, (task.topic, task.partition), position
             )
+            check()
             self._coordinator.end(self._producer, commit=True)
         except FencedError as error:
             self._fenced(error)
-        self._added.clear()
-        self._began = None
+        self._partitions.clear()
+        self._begin_s = None
         self.position = position
 
     def abort(self) -> None:
@@ -185,7 +188,7 @@ class TransactionalWriter:
             ClientError: The cluster does not respond in time, or denies it.
         """
         self._pipeline.abandon()
-        if self._began is None:
+        if self._begin_s is None:
             return
         try:
             with contextlib.suppress(AbortedError):  # before its first partition was added
@@ -200,11 +203,11 @@ class TransactionalWriter:
         The connection stays open.
         """
         self._pipeline.abandon()
-        if self._began is not None:
+        if self._begin_s is not None:
             # If it fails, brokers abort the transaction when its time is over.
             with contextlib.suppress(ClientError):
                 self._coordinator.end(self._producer, commit=False)
-            self._began = None
+            self._begin_s = None
 
     def __enter__(self) -> Self:
         return self
@@ -224,23 +227,23 @@ class TransactionalWriter:
         return position
 
     def _begin(self) -> None:
-        if self._began is not None:
+        if self._begin_s is not None:
             return
         if self._coordinator.is_unsure:
             self._restart(previous_producer=self._producer)
-        self._began = self._clock()
+        self._begin_s = self._clock()
 
     def _restart(self, **arguments: ProducerIdAndEpoch) -> None:
         """Get a new epoch; nothing that was sent with an older epoch is stored from now on."""
         self._producer = self._coordinator.new_producer(**arguments)
         self._pipeline.start(self._producer)
-        self._added.clear()
-        self._began = None
+        self._partitions.clear()
+        self._begin_s = None
 
     def _fenced(self, error: FencedError) -> NoReturn:
         """Raise the actual error: brokers also fence a producer whose transaction has timed out."""
         timeout_s = self._limits.transaction_timeout_s
-        if self._began is not None and self._clock() - self._began >= timeout_s:
+        if self._begin_s is not None and self._clock() - self._begin_s >= timeout_s:
             raise AbortedError(
                 f"the transaction of {self._task.transactional_id} was open for longer than "
                 f"{timeout_s:g} s, after which brokers abort it: write less in one, or raise the "

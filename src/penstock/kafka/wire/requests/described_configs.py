@@ -22,7 +22,7 @@ from penstock.kafka.wire.primitives import (
     skip_tags,
 )
 from penstock.kafka.wire.requests.produce import ENTRIES_MAX
-from penstock.kafka.wire.spliced import Spliced, framed
+from penstock.kafka.wire.spliced import SplicedFrame, framed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -188,7 +188,7 @@ class _DescribeConfigsResponse:
         self, added: Callable[[str], tuple[int, bytes]]
     ) -> Slices[list[bytes | memoryview]]:
         frame, flexible = self._frame, self._flexible
-        spliced = Spliced(frame, 4)
+        spliced = SplicedFrame(frame, 4)
         position = body_of_response(frame, flexible=flexible) + THROTTLE_TIME_BYTES
         results, position = read_long_length(frame, position, flexible=flexible)
         for _ in range(results):

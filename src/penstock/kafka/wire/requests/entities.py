@@ -90,20 +90,20 @@ class _EntryCounter:
     """Counts entries; a slice is over when there have been enough."""
 
     def __init__(self) -> None:
-        self._done = 0
+        self._count = 0
 
     def are_enough(self, entries: int) -> bool:
-        self._done += entries
-        if self._done < SLICE_ENTRIES:
+        self._count += entries
+        if self._count < SLICE_ENTRIES:
             return False
-        self._done = 0
+        self._count = 0
         return True
 
 
 class _EntityReader:
     def __init__(self, data: bytes, most_entries: float) -> None:
         self._data = data
-        self._left = most_entries
+        self._remaining_entries = most_entries
         self._steps = _EntryCounter()
 
     def entity(self, structure: Structure, position: int) -> Slices[Read]:
@@ -112,16 +112,16 @@ class _EntityReader:
 
     def _at_once(self, structure: Structure, position: int) -> Read | None:
         """Read an entity that has few entries; return None if it has many."""
-        most = min(self._left, SLICE_ENTRIES)
+        most = min(self._remaining_entries, SLICE_ENTRIES)
         edits = Edits(most)
         try:
             end = walk(structure, self._data, position, edits)
         except TooManyEntriesError:
-            if most == self._left:
+            if most == self._remaining_entries:
                 raise
             return None
-        self._left -= most - edits.left
-        self._taken = 1 + int(most - edits.left)
+        self._remaining_entries -= most - edits.remaining_entries
+        self._step_entries = 1 + int(most - edits.remaining_entries)
         reader = entity_reader(structure.kind)
         if edits:
             return reader(spliced(self._data, position, end, edits), 0)[0], end
@@ -148,13 +148,13 @@ class _EntityReader:
                     none = array_length(0, flexible=structure.flexible)
                     edits.append((begins, position, none))
         if structure.flexible:
-            edits.left = self._left
+            edits.remaining_entries = self._remaining_entries
             position = walk_tags(structure, self._data, position, edits)
-            self._left = edits.left
+            self._remaining_entries = edits.remaining_entries
         if position > len(self._data):
             raise IndexError
         rest, _ = entity_reader(structure.kind)(spliced(self._data, start, position, edits), 0)
-        self._taken = 1
+        self._step_entries = 1
         return replace(rest, **apart), position
 
     def _array(
@@ -173,14 +173,14 @@ class _EntityReader:
                 result = yield from self._in_parts(structure, position)
             entries.append(result[0])
             position = result[1]
-            if self._steps.are_enough(self._taken):
+            if self._steps.are_enough(self._step_entries):
                 yield
         return entries, position
 
     def _walk(self, field: WireField, position: int, flexible: bool, edits: Edits) -> int:
-        edits.left = self._left
+        edits.remaining_entries = self._remaining_entries
         position = walk_field(field, self._data, position, flexible, edits)
-        self._left = edits.left
+        self._remaining_entries = edits.remaining_entries
         return position
 
     def _skip(self, field: WireField, position: int, flexible: bool) -> Slices[int]:
@@ -202,8 +202,8 @@ class _EntityReader:
         return position
 
     def _take(self, entries: int) -> None:
-        self._left -= max(0, entries)
-        if self._left < 0:
+        self._remaining_entries -= max(0, entries)
+        if self._remaining_entries < 0:
             raise TooManyEntriesError
 
 

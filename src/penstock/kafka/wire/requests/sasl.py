@@ -160,7 +160,7 @@ class Authentication:
         self._mechanism = _UNKNOWN
         self._name: str | None = None
         self._round = 0
-        self._unanswered: deque[_Message] = deque()
+        self._requests: deque[_Message] = deque()
         self._is_complete = False
 
     @property
@@ -184,7 +184,7 @@ class Authentication:
     @property
     def undecided(self) -> bool:
         """Whether a response is expected that decides who the client is."""
-        return bool(self._unanswered)
+        return bool(self._requests)
 
     def handshake(self, mechanism: str) -> None:
         """Begin an exchange: the client named its mechanism."""
@@ -197,7 +197,7 @@ class Authentication:
         if self._round == 0:
             self._name = _read_name(self._mechanism, auth_bytes)
         self._round = (self._round + 1) % self._mechanism.rounds
-        self._unanswered.append(_Message(self._name, completes=self._round == 0))
+        self._requests.append(_Message(self._name, completes=self._round == 0))
 
     def answered(self, ok: bool | None) -> bool:
         """Take the broker's answer to the first message that has none yet.
@@ -208,9 +208,9 @@ class Authentication:
         Returns:
             Whether the client has authenticated with it.
         """
-        if not self._unanswered:
+        if not self._requests:
             return False
-        message = self._unanswered.popleft()
+        message = self._requests.popleft()
         if ok is None:
             return False
         if not ok:

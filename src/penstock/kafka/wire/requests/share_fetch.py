@@ -44,11 +44,11 @@ class ShareFetchRewriter:
     """Takes the addresses out of a response."""
 
     def __init__(self) -> None:
-        self._read: Callable[[bytes, int], int] = self._head
-        self._left = -1
+        self._step: Callable[[bytes, int], int] = self._head
+        self._remaining_bytes = -1
         self._carry = b""
         self._skip = 0
-        self._topics = self._partitions = self._acquired = 0
+        self._topics = self._partitions = self._acquired_length = 0
         self._are_found = self._has_ended = False
         self._instead = b""
 
@@ -61,9 +61,9 @@ class ShareFetchRewriter:
         Raises:
             WireError: They cannot be read.
         """
-        if self._left < 0:
-            self._left = 4 + INT32.unpack_from(piece)[0]  # the head comes in one piece
-        self._left -= len(piece)
+        if self._remaining_bytes < 0:
+            self._remaining_bytes = 4 + INT32.unpack_from(piece)[0]  # the head comes in one piece
+        self._remaining_bytes -= len(piece)
         if self._are_found:
             return [self._filler(len(piece))]
         if self._has_ended:
@@ -72,10 +72,12 @@ class ShareFetchRewriter:
         position, are_found = yield from self._walk(data)
         prefix_size = position - carried
         if are_found:
-            self._instead = _instead_of(self._left + len(piece) - prefix_size)
+            self._instead = _instead_of(self._remaining_bytes + len(piece) - prefix_size)
             return [memoryview(piece)[:prefix_size], self._filler(len(piece) - prefix_size)]
         self._carry = data[position:]
-        if not self._has_ended and (not self._left or len(self._carry) > _PART_MAX_BYTES):
+        if not self._has_ended and (
+            not self._remaining_bytes or len(self._carry) > _PART_MAX_BYTES
+        ):
             raise WireError("a response to ShareFetch that cannot be read")
         return [piece]
 
@@ -91,7 +93,7 @@ class ShareFetchRewriter:
             position += skipped
             self._skip -= skipped
             try:
-                position = self._read(data, position)
+                position = self._step(data, position)
             except (IndexError, error):
                 break
             steps += 1
@@ -105,49 +107,49 @@ class ShareFetchRewriter:
     def _head(self, data: bytes, position: int) -> int:
         position = skip_tags(data, position + 8) + 4 + 2  # throttle time, error code
         self._topics, position = read_varint(data, skip_string(data, position, flexible=True) + 4)
-        self._read = self._topic
+        self._step = self._topic
         return position
 
     def _topic(self, data: bytes, position: int) -> int:
         if self._topics <= 1:
-            self._read = self._nodes
+            self._step = self._nodes
             return position
         self._partitions, position = read_varint(data, position + 16)
         self._topics -= 1
-        self._read = self._partition
+        self._step = self._partition
         return position
 
     def _partition(self, data: bytes, position: int) -> int:
         if self._partitions <= 1:
             position = _within(data, skip_tags(data, position))
-            self._read = self._topic
+            self._step = self._topic
             return position
         position = skip_string(data, position + 4 + 2, flexible=True)
         position = skip_string(data, position + 2, flexible=True)
         size, position = read_varint(data, skip_tags(data, position + 4 + 4))
         self._skip = max(0, size - 1)
         self._partitions -= 1
-        self._read = self._acquired_count
+        self._step = self._acquired_count
         return position
 
     def _acquired_count(self, data: bytes, position: int) -> int:
-        self._acquired, position = read_varint(data, position)
-        self._read = self._acquired_records
+        self._acquired_length, position = read_varint(data, position)
+        self._step = self._acquired_records
         return position
 
     def _acquired_records(self, data: bytes, position: int) -> int:
-        if self._acquired <= 1:
+        if self._acquired_length <= 1:
             position = _within(data, skip_tags(data, position))
-            self._read = self._partition
+            self._step = self._partition
             return position
         there = (len(data) - position) // (_ACQUIRED_BYTES + 1)
-        there = min(self._acquired - 1, there, _ACQUIRED_AT_ONCE)
+        there = min(self._acquired_length - 1, there, _ACQUIRED_AT_ONCE)
         end = position + there * (_ACQUIRED_BYTES + 1)
         if there and not any(data[position + _ACQUIRED_BYTES : end : _ACQUIRED_BYTES + 1]):
-            self._acquired -= there
+            self._acquired_length -= there
             return end
         position = _within(data, skip_tags(data, position + _ACQUIRED_BYTES))
-        self._acquired -= 1
+        self._acquired_length -= 1
         return position
 
     def _nodes(self, data: bytes, position: int) -> int:

@@ -221,7 +221,7 @@ class _MetadataResponse(Generic[T]):
         reads_all: bool = False,
     ) -> None:
         self._frame = frame
-        self._of = converter
+        self._converter = converter
         self._flexible = version >= _FLEXIBLE_FROM
         self._has_ids = version >= _IDS_FROM
         self._has_operations = version >= _OPERATIONS_FROM
@@ -258,7 +258,7 @@ class _MetadataResponse(Generic[T]):
                     (operations,) = INT32.unpack_from(frame, position)
                     position += INT32.size
                 position = self._after_tags(position)
-            value = self._of(
+            value = self._converter(
                 _MetadataTopic(code, code_at, name, topic_id, partitions, replicas, operations)
             )
             if value is not None:

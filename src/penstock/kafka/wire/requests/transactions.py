@@ -7,7 +7,6 @@ Both need what EndTxn needs: Write on the transactional id, which implies Descri
 from __future__ import annotations
 
 from datetime import timedelta
-from struct import Struct, error
 from typing import Final, NamedTuple
 
 from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
@@ -17,10 +16,9 @@ from kio.schema.types import ProducerId, TransactionalId
 from kio.static.primitive import i16, i32Timedelta
 
 from penstock.kafka.wire.errors import WireError
-from penstock.kafka.wire.frames import THROTTLE_TIME_BYTES, body_of_response
 from penstock.kafka.wire.own_requests import read_response, write_request
-from penstock.kafka.wire.primitives import INT16, read_length, read_long_length
 from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch
+from penstock.kafka.wire.schemas.described_transactions import DescribeTransactionsResponse
 
 END_TXN: Final = 26
 EPOCH_PER_TRANSACTION_FROM: Final = 5
@@ -28,10 +26,6 @@ EPOCH_PER_TRANSACTION_FROM: Final = 5
 
 EMPTY: Final = "Empty"
 COMPLETE: Final = frozenset({"CompleteCommit", "CompleteAbort"})
-
-_STATE: Final = Struct(">iqqh")
-"""Timeout, start time, producer id, epoch. Without a start time it is -1, which the protocol
-library does not read."""
 
 
 class TransactionState(NamedTuple):
@@ -61,26 +55,13 @@ def described(frame: bytes) -> TransactionState:
     Raises:
         WireError: It cannot be read, or there is none.
     """
-    try:
-        position = body_of_response(frame, flexible=True) + THROTTLE_TIME_BYTES
-        count, position = read_long_length(frame, position, flexible=True)
-        if count < 1:
-            raise IndexError
-        code = INT16.unpack_from(frame, position)[0]
-        _, position = _read_string(frame, position + INT16.size)
-        state, position = _read_string(frame, position)
-        timeout_ms, _, producer_id, epoch = _STATE.unpack_from(frame, position)
-    except (IndexError, error, UnicodeDecodeError):
-        raise WireError("a DescribeTransactions response that cannot be read") from None
-    return TransactionState(code, state, ProducerIdAndEpoch(producer_id, epoch), timeout_ms)
-
-
-def _read_string(frame: bytes, position: int) -> tuple[str, int]:
-    length, position = read_length(frame, position, flexible=True)
-    end = position + max(0, length)
-    if end > len(frame):
-        raise IndexError
-    return frame[position:end].decode(), end
+    states = read_response(frame, DescribeTransactionsResponse).transaction_states
+    if not states:
+        raise WireError("a DescribeTransactionsResponse without a state")
+    state = states[0]
+    producer = ProducerIdAndEpoch(int(state.producer_id), int(state.producer_epoch))
+    timeout_ms = state.transaction_timeout // timedelta(milliseconds=1)
+    return TransactionState(int(state.error_code), state.transaction_state, producer, timeout_ms)
 
 
 def next_epoch_request(

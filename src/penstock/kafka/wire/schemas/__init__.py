@@ -1,8 +1,8 @@
 """Kafka's schemas, by API key and version: the protocol library's, and those that it lacks so far.
 
-The library (`kio`) follows Kafka's releases later. The other modules of this package are generated
-from Kafka's own descriptions, in the library's form (`tests/kafka/wire/generated_schemas.py`). A
-version that the library has is removed here.
+The library (`kio`) follows Kafka's releases later. The modules of this package with a version are
+generated from Kafka's own descriptions, in the library's form
+(`tests/kafka/wire/generated_schemas.py`). A version that the library has is removed here.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class _NodeReader:
         self._references = References(root, documents)
         self._patterns = patterns
         self._widely = widely
-        self._known: dict[tuple[int, str], Node] = {}
+        self._nodes: dict[tuple[int, str], Node] = {}
         self._inside_of: dict[int, list[Node]] = {}
 
     def root(self) -> Node:
@@ -94,11 +94,11 @@ class _NodeReader:
         if len(outer) > 1:
             return outer[-1]  # a recursive schema has paths without an end
         key = (id(schema), path)
-        node = self._known.get(key)
+        node = self._nodes.get(key)
         if node is None:
-            if len(self._known) >= _NODES_MOST:
+            if len(self._nodes) >= _NODES_MOST:
                 raise InvalidSchemaError(f"the schema has more than {_NODES_MOST} properties")
-            node = self._known[key] = Node()
+            node = self._nodes[key] = Node()
             outer.append(node)
             self._define(node, schema, document, path, depth)
             outer.pop()

@@ -24,8 +24,8 @@ class References:
         """
         self._root = root
         self._documents = documents
-        self._identified: dict[int, dict[str, Any]] = {}
-        self._having: dict[tuple[str, Any], list[tuple[Any, Any]]] = {}
+        self._identities_by_document: dict[int, dict[str, Any]] = {}
+        self._schemas_by_keyword: dict[tuple[str, Any], list[tuple[Any, Any]]] = {}
 
     def target(self, reference: str, document: Any) -> tuple[Any, Any]:
         """Return the schema that a reference leads to, and its document.
@@ -72,9 +72,9 @@ class References:
 
     def _all_having(self, keyword: str, value: Any) -> list[tuple[Any, Any]]:
         """Return the schemas of all documents that have a keyword with a value."""
-        schemas = self._having.get((keyword, value))
+        schemas = self._schemas_by_keyword.get((keyword, value))
         if schemas is None:
-            schemas = self._having[keyword, value] = [
+            schemas = self._schemas_by_keyword[keyword, value] = [
                 (schema, document)
                 for document in (self._root, *self._documents.values())
                 for schema in objects_in(document)
@@ -100,9 +100,9 @@ class References:
         return schema
 
     def _identities(self, document: Any) -> dict[str, Any]:
-        identities = self._identified.get(id(document))
+        identities = self._identities_by_document.get(id(document))
         if identities is None:
-            identities = self._identified[id(document)] = {}
+            identities = self._identities_by_document[id(document)] = {}
             for schema in objects_in(document):
                 for keyword, begins in _IDENTITIES:
                     if isinstance(schema.get(keyword), str):

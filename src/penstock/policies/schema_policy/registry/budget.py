@@ -27,20 +27,20 @@ class TokenBucket:
         self._most = float(tokens)
         self._per_second = per_second
         self._clock = clock
-        self._left = float(tokens)
-        self._at = clock()
+        self._tokens = float(tokens)
+        self._last_s = clock()
 
     @property
     def is_spent(self) -> bool:
         """Whether there is less than one token."""
         now = self._clock()
-        self._left = min(self._most, self._left + (now - self._at) * self._per_second)
-        self._at = now
-        return self._left < 1
+        self._tokens = min(self._most, self._tokens + (now - self._last_s) * self._per_second)
+        self._last_s = now
+        return self._tokens < 1
 
     def spend(self) -> None:
         """Take a token; only where it is not spent."""
-        self._left -= 1
+        self._tokens -= 1
 
 
 class Shares:

@@ -86,27 +86,27 @@ class _Miss(NamedTuple):
     """A response of the registry that it does not have something.
 
     Attributes:
-        at: When the request was sent, in seconds of the clock.
+        sent_s: When the request was sent, in seconds of the clock.
         text: The error message.
         is_last: Whether it is not requested again soon.
     """
 
-    at: float
+    sent_s: float
     text: str
     is_last: bool
 
 
-class _Kept(NamedTuple, Generic[_Found]):
+class _KeptResponse(NamedTuple, Generic[_Found]):
     """A response that may change.
 
     Attributes:
-        until: Until when it is used, in seconds of the clock.
-        at: When the request was sent, as `KeptAnswers.now`.
+        expiry_s: Until when it is used, in seconds of the clock.
+        sent_s: When the request was sent, as `KeptAnswers.now`.
     """
 
     value: _Found
-    until: float
-    at: float
+    expiry_s: float
+    sent_s: float
 
 
 class Registry:
@@ -144,11 +144,11 @@ class Registry:
         """
         self._client = client
         self._clock = clock
-        self._kept = shared_answers or NothingKept()
+        self._kept_answers = shared_answers or NothingKept()
         self._refresher = refresher
         self._patience = PATIENCE_S
         self._age = 0.0  # of the last response: seconds since its request
-        self._until = inf
+        self._allowance_end = inf
         self._topic = ""
         self._budget, self._rereads = (
             Shares(
@@ -161,10 +161,10 @@ class Registry:
             for _ in range(2)
         )
         self._schemas: LRUCache[_Key, RegisteredSchema] = LRUCache(MOST_CHARACTERS, _size)
-        self._versions: LRUCache[int, _Kept[Sequence[tuple[str, int]]]] = LRUCache(
+        self._versions: LRUCache[int, _KeptResponse[Sequence[tuple[str, int]]]] = LRUCache(
             _MOST_SUBJECTS, lambda entry: 20 + len(entry.value)
         )
-        self._latest: LRUCache[str, _Kept[tuple[RegisteredSchema, int]]] = LRUCache(
+        self._latest: LRUCache[str, _KeptResponse[tuple[RegisteredSchema, int]]] = LRUCache(
             MOST_CHARACTERS, lambda entry: _size(entry.value[0])
         )
         self._misses: TTLCache[object, _Miss] = TTLCache(MOST_SCHEMAS, MISS_SECONDS_AT_MOST, clock)
@@ -180,7 +180,7 @@ class Registry:
     def allow(self, seconds: float) -> None:
         """Set the time that all later look-ups have together."""
         self._client.allow(seconds)
-        self._until = self._clock() + seconds
+        self._allowance_end = self._clock() + seconds
         self._patience = PATIENCE_S
 
     def close(self) -> None:
@@ -203,13 +203,13 @@ class Registry:
         registered_schema = self._schemas.get(schema)
         if registered_schema is None:
             request = f"schemas/{schema}"
-            answer = self._kept.schema(request)
+            answer = self._kept_answers.schema(request)
             if answer is not None:  # it never changes
                 registered_schema = answer.value
             else:
                 registered_schema = self._request(schema, lambda: self._by_name(schema))
                 if registered_schema.schema_id is not None:  # which it might get
-                    self._kept.keep_schema(request, registered_schema)
+                    self._kept_answers.keep_schema(request, registered_schema)
             _keep(self._schemas, schema, registered_schema)
         return registered_schema
 
@@ -228,7 +228,7 @@ class Registry:
             if registered_schema.schema_id is None
             else self._versions.get(registered_schema.schema_id)
         )
-        return entry is not None and self._clock() < entry.until and _has(entry.value, subject)
+        return entry is not None and self._clock() < entry.expiry_s and _has(entry.value, subject)
 
     def subject_versions(
         self, schema_id: int, subject: str | None = None
@@ -253,7 +253,7 @@ class Registry:
         entry = self._known_versions(schema_id)
         now = self._clock()
         has = entry is not None and (subject is None or _has(entry.value, subject))
-        if entry is not None and now < entry.until:
+        if entry is not None and now < entry.expiry_s:
             if has or (schema_id, subject) in self._not_under:
                 return entry.value
             if self._rereads.is_spent(self._topic):
@@ -272,19 +272,19 @@ class Registry:
         except RetriableException:
             if entry is None or not has or self._is_too_old(entry):
                 raise
-            _keep(self._versions, schema_id, entry._replace(until=now + STALE_SECONDS))
+            _keep(self._versions, schema_id, entry._replace(expiry_s=now + STALE_SECONDS))
             return entry.value
         self._record_missing(schema_id, subject, pairs, was_known=entry is not None)
         answer = self._newest(pairs, SUBJECTS_SECONDS)
         _keep(self._versions, schema_id, answer)
-        self._kept.keep_versions(_SUBJECTS_OF.format(schema_id), pairs, answer.at)
+        self._kept_answers.keep_versions(_SUBJECTS_OF.format(schema_id), pairs, answer.sent_s)
         return pairs
 
-    def _known_versions(self, schema_id: int) -> _Kept[Sequence[tuple[str, int]]] | None:
+    def _known_versions(self, schema_id: int) -> _KeptResponse[Sequence[tuple[str, int]]] | None:
         entry = self._versions.get(schema_id)
-        if entry is not None and self._clock() < entry.until:
+        if entry is not None and self._clock() < entry.expiry_s:
             return entry
-        answer = self._kept.versions(_SUBJECTS_OF.format(schema_id))
+        answer = self._kept_answers.versions(_SUBJECTS_OF.format(schema_id))
         newer_entry = self._newer(entry, answer, SUBJECTS_SECONDS)
         if newer_entry is not None and newer_entry is not entry:
             _keep(self._versions, schema_id, newer_entry)
@@ -312,9 +312,9 @@ class Registry:
         request = f"latest/{subject}"
         entry = self._latest.get(subject)
         now = self._clock()
-        if entry is None or now >= entry.until:
-            entry = self._newer(entry, self._kept.latest(request), LATEST_SECONDS)
-        if entry is not None and now < entry.until:
+        if entry is None or now >= entry.expiry_s:
+            entry = self._newer(entry, self._kept_answers.latest(request), LATEST_SECONDS)
+        if entry is not None and now < entry.expiry_s:
             return entry.value
         try:
             latest_version = self._request(
@@ -326,16 +326,16 @@ class Registry:
         except UnknownSchemaError:
             if entry is not None:
                 self._latest.pop(subject, None)
-                self._kept.forget(request)
+                self._kept_answers.forget(request)
             return None
         except RetriableException:
             if entry is None or self._is_too_old(entry):
                 raise
-            _keep(self._latest, subject, entry._replace(until=now + STALE_SECONDS))
+            _keep(self._latest, subject, entry._replace(expiry_s=now + STALE_SECONDS))
             return entry.value
         answer = self._newest(latest_version, LATEST_SECONDS)
         _keep(self._latest, subject, answer)
-        self._kept.keep_latest(request, *latest_version, answer.at)
+        self._kept_answers.keep_latest(request, *latest_version, answer.sent_s)
         return latest_version
 
     def source(self, schema: RegisteredSchema) -> SchemaSource:
@@ -388,8 +388,8 @@ class Registry:
         if registered_schema is not None:
             return registered_schema
         request = f"versions/{version}/{subject}"
-        entry = self._newer(None, self._kept.schema(request), SUBJECTS_SECONDS)
-        if entry is not None and self._clock() < entry.until:
+        entry = self._newer(None, self._kept_answers.schema(request), SUBJECTS_SECONDS)
+        if entry is not None and self._clock() < entry.expiry_s:
             registered_schema = entry.value
         else:
             try:
@@ -403,7 +403,9 @@ class Registry:
                 if entry is None or self._is_too_old(entry):
                     raise
                 return entry.value
-            self._kept.keep_schema(request, registered_schema, self._kept.now() - self._age)
+            self._kept_answers.keep_schema(
+                request, registered_schema, self._kept_answers.now() - self._age
+            )
         _keep(self._schemas, key, registered_schema)
         return registered_schema
 
@@ -413,23 +415,25 @@ class Registry:
         return self._client.schema_by_guid(schema)
 
     def _newer(
-        self, entry: _Kept[_Found] | None, answer: KeptAnswer[_Found] | None, seconds: float
-    ) -> _Kept[_Found] | None:
+        self, entry: _KeptResponse[_Found] | None, answer: KeptAnswer[_Found] | None, seconds: float
+    ) -> _KeptResponse[_Found] | None:
         """Return the last response of this process or another, used until `seconds` after it."""
-        if answer is None or (entry is not None and answer.at <= entry.at):
+        if answer is None or (entry is not None and answer.sent_s <= entry.sent_s):
             return entry
-        age = max(0.0, self._kept.now() - answer.at)
-        return _Kept(answer.value, self._clock() + seconds - age, answer.at)
+        age = max(0.0, self._kept_answers.now() - answer.sent_s)
+        return _KeptResponse(answer.value, self._clock() + seconds - age, answer.sent_s)
 
-    def _newest(self, value: _Found, seconds: float) -> _Kept[_Found]:
+    def _newest(self, value: _Found, seconds: float) -> _KeptResponse[_Found]:
         """Return a new response, which is used until `seconds` after its request."""
-        return _Kept(value, self._clock() + seconds - self._age, self._kept.now() - self._age)
+        return _KeptResponse(
+            value, self._clock() + seconds - self._age, self._kept_answers.now() - self._age
+        )
 
-    def _is_too_old(self, entry: _Kept[_Found]) -> bool:
-        return self._kept.now() - entry.at > STALE_AT_MOST
+    def _is_too_old(self, entry: _KeptResponse[_Found]) -> bool:
+        return self._kept_answers.now() - entry.sent_s > STALE_AT_MOST
 
     def _refresh(
-        self, key: object, entry: _Kept[_Found] | None, send: Callable[[Client], _Found]
+        self, key: object, entry: _KeptResponse[_Found] | None, send: Callable[[Client], _Found]
     ) -> _Found:
         """Send a request; wait only briefly for its response if the last response is recent."""
         began = self._clock()
@@ -438,8 +442,8 @@ class Registry:
                 return send(self._client)
             finally:
                 self._age = self._clock() - began
-        is_lately = self._kept.now() - entry.at <= LATELY_S
-        wait = self._patience if is_lately else min(self._until - began, _LONGEST_WAIT_S)
+        is_lately = self._kept_answers.now() - entry.sent_s <= LATELY_S
+        wait = self._patience if is_lately else min(self._allowance_end - began, _LONGEST_WAIT_S)
         try:
             return self._refresher.request(key, send, wait)
         finally:
@@ -453,7 +457,7 @@ class Registry:
         if failure is not None:
             raise RetriableException(failure)
         miss = self._misses.get(key)
-        age = 0.0 if miss is None else self._clock() - miss.at
+        age = 0.0 if miss is None else self._clock() - miss.sent_s
         if miss is not None and age < (MISS_SECONDS if miss.is_last else REREAD_SECONDS):
             raise UnknownSchemaError(miss.text)
         budget = self._budget if miss is None else self._rereads

@@ -54,8 +54,8 @@ class CacheFolder:
         """
         self._folder = folder
         self._clock = clock
-        self._written = 0
-        self._warned = float("-inf")
+        self._write_count = 0
+        self._warning_s = float("-inf")
 
     def read(self, name: str) -> bytes | None:
         """Return the answer with a name; None if there is no usable answer."""
@@ -85,9 +85,9 @@ class CacheFolder:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(self._path(name), _MAGIC + sha256(body).hexdigest().encode() + b"\n" + body)
-            if self._written % CHECKED_EVERY == 0:
+            if self._write_count % CHECKED_EVERY == 0:
                 self._trim()
-            self._written += 1
+            self._write_count += 1
         except OSError as error:
             self._warn(
                 "not_written", f"{self._folder} cannot be written: {error.strerror or error}"
@@ -131,8 +131,8 @@ class CacheFolder:
     def _warn(self, result: str, text: str) -> None:
         count_event(EVENT, result)
         now = self._clock()
-        if now - self._warned >= _WARNED_EVERY_S:
-            self._warned = now
+        if now - self._warning_s >= _WARNED_EVERY_S:
+            self._warning_s = now
             log.warning("schema.registry.cache.dir: %s", text)
 
 

@@ -81,7 +81,7 @@ class RegistryClient:
         self._context = settings.context
         self._timeout = settings.timeout
         self._clock = clock
-        self._until = self._allowed = inf
+        self._allowance_end = self._allowance_s = inf
         self._problem = ""
 
     def allow(self, seconds: float) -> None:
@@ -89,8 +89,8 @@ class RegistryClient:
 
         Requests after it raise a `RegistryAwayException`, until `allow` is called again.
         """
-        self._allowed = seconds
-        self._until = self._clock() + seconds
+        self._allowance_s = seconds
+        self._allowance_end = self._clock() + seconds
 
     def schema_by_id(self, schema_id: int) -> RegisteredSchema:
         """Look up a schema by its id.
@@ -223,11 +223,11 @@ class RegistryClient:
             reader: Reads the body of an answer.
         """
         now = self._clock()
-        if now >= self._until:
+        if now >= self._allowance_end:
             raise RegistryAwayException(f"{what} cannot be looked up: {_TOO_LONG_FOR_ALL}")
-        deadline = min(now + self._timeout, self._until)
+        deadline = min(now + self._timeout, self._allowance_end)
         # If others have had most of the time, a timeout in the rest means nothing for a URL.
-        is_short = deadline - now < min(self._timeout, self._allowed) / 2
+        is_short = deadline - now < min(self._timeout, self._allowance_s) / 2
         is_cut = False
         willing = [endpoint for endpoint in self._endpoints if endpoint.not_before <= now]
         unknown: UnknownSchemaError | None = None
@@ -245,7 +245,7 @@ class RegistryClient:
                 self._problem = f"the schema registry at {endpoint.url} {error}"
                 if is_short and error.late:
                     is_cut, self._problem = True, _TOO_LONG_FOR_ALL
-                elif error.away:
+                elif error.is_away:
                     endpoint.not_before = self._clock() + PAUSE
                 continue
             self._prefer(endpoint)

@@ -151,7 +151,7 @@ class Endpoint:
             raise NoAnswerError(_too_late(limit), away=True, late=True)
         if request.failure is not None:
             raise request.failure
-        self._connection = request.kept
+        self._connection = request.kept_connection
         assert request.answer is not None
         return request.answer
 
@@ -185,15 +185,15 @@ class _RequestThread:
     Attributes:
         answer: The answer, or None.
         failure: Why there is none, or None.
-        kept: The connection, if it can be used again.
+        kept_connection: The connection, if it can be used again.
     """
 
     def __init__(self, connection: HTTPConnection, reused: bool, limit: float) -> None:
         self.answer: RegistryResponse | None = None
         self.failure: NoAnswerError | None = None
-        self.kept: HTTPConnection | None = None
+        self.kept_connection: HTTPConnection | None = None
         self._connection = connection
-        self._reused = reused
+        self._is_reused = reused
         self._lock = Lock()
         self._is_given_up = False
         self._limit = limit
@@ -204,7 +204,7 @@ class _RequestThread:
         try:
             response = self._response(partial(self._send, method, path, headers, body))
             self.answer = RegistryResponse(response.status, self._body(response))
-            self.kept = self._connection
+            self.kept_connection = self._connection
         except NoAnswerError as error:
             self.failure = error
         except (TimeoutError, HTTPTimeoutError) as error:
@@ -213,7 +213,7 @@ class _RequestThread:
             self.failure = NoAnswerError(text, away=True, late=is_late)
         except Exception as error:
             self.failure = NoAnswerError(_reason(error), away=True)
-        if self.kept is None:
+        if self.kept_connection is None:
             self._connection.close()
 
     def give_up(self) -> None:
@@ -227,7 +227,7 @@ class _RequestThread:
 
     def _response(self, send: Callable[[], BaseHTTPResponse]) -> BaseHTTPResponse:
         """Send the request; once more where a kept connection has been closed meanwhile."""
-        if self._reused and self._connection.is_connected:
+        if self._is_reused and self._connection.is_connected:
             self._connection.sock.settimeout(self._connection.timeout)
             try:
                 return send()

@@ -15,11 +15,11 @@ class NoAnswerError(Exception):
     """A registry does not respond, or not with the requested object. The text has the reason.
 
     Attributes:
-        away: Whether another request would fare no better now.
+        is_away: Whether another request would fare no better now.
         late: Whether the time that it was given is over.
     """
 
     def __init__(self, text: str, *, away: bool, late: bool = False) -> None:
         super().__init__(text)
-        self.away = away
+        self.is_away = away
         self.late = late

@@ -36,11 +36,11 @@ class KeptAnswer(NamedTuple, Generic[_Value]):
     """An answer of a registry, and its time.
 
     Attributes:
-        at: When the request was sent, in seconds since the epoch.
+        sent_s: When the request was sent, in seconds since the epoch.
     """
 
     value: _Value
-    at: float
+    sent_s: float
 
 
 class KeptAnswers:
@@ -67,10 +67,10 @@ class KeptAnswers:
         self._prefix = f"penstock.schema-registry/{registry}/"
         self._folder = folder
         self._clock = clock
-        self._written: dict[str, KeptAnswer[bytes]] = {}
+        self._written_answers: dict[str, KeptAnswer[bytes]] = {}
 
     def now(self) -> float:
-        """Return the time, as in `KeptAnswer.at`."""
+        """Return the time, as in `KeptAnswer.sent_s`."""
         return self._clock()
 
     def schema(self, request: str) -> KeptAnswer[RegisteredSchema] | None:
@@ -88,20 +88,20 @@ class KeptAnswers:
     def keep_schema(
         self, request: str, schema: RegisteredSchema, timestamp: float | None = None
     ) -> None:
-        """Keep an answer: of a time, as in `KeptAnswer.at`, or of now."""
+        """Keep an answer: of a time, as in `KeptAnswer.sent_s`, or of now."""
         self._keep(request, _as_json(schema), timestamp)
 
     def keep_versions(
         self, request: str, pairs: Sequence[tuple[str, int]], timestamp: float | None = None
     ) -> None:
-        """Keep an answer: of a time, as in `KeptAnswer.at`, or of now."""
+        """Keep an answer: of a time, as in `KeptAnswer.sent_s`, or of now."""
         pairs_as_json = [{"subject": subject, "version": version} for subject, version in pairs]
         self._keep(request, pairs_as_json, timestamp)
 
     def keep_latest(
         self, request: str, schema: RegisteredSchema, version: int, timestamp: float | None = None
     ) -> None:
-        """Keep an answer: of a time, as in `KeptAnswer.at`, or of now."""
+        """Keep an answer: of a time, as in `KeptAnswer.sent_s`, or of now."""
         self._keep(request, _as_json(schema) | {"version": version}, timestamp)
 
     def forget(self, request: str) -> None:
@@ -110,7 +110,7 @@ class KeptAnswers:
         with suppress(ValueError):
             share_value(name, b"")
         if self._folder is not None:
-            self._written.pop(name, None)
+            self._written_answers.pop(name, None)
             self._folder.delete(name)
 
     def _find(self, request: str, reader: Callable[[bytes], _Value]) -> KeptAnswer[_Value] | None:
@@ -135,7 +135,7 @@ class KeptAnswers:
             answer = KeptAnswer(reader(body), float(timestamp))
         except (ValueError, UnreadableAnswerError):  # of another version of Penstock
             return None
-        return answer if answer.at <= self._clock() + _FUTURE_S else None
+        return answer if answer.sent_s <= self._clock() + _FUTURE_S else None
 
     def _keep(self, request: str, answer: Any, timestamp: float | None) -> None:
         name, now = self._prefix + request, self._clock() if timestamp is None else timestamp
@@ -147,12 +147,12 @@ class KeptAnswers:
 
     def _write(self, folder: CacheFolder, name: str, body: bytes, now: float) -> None:
         digest = sha256(body).digest()
-        last = self._written.get(name)
-        if last is not None and last.value == digest and now - last.at < WRITTEN_AGAIN_S:
+        last = self._written_answers.get(name)
+        if last is not None and last.value == digest and now - last.sent_s < WRITTEN_AGAIN_S:
             return
-        if len(self._written) >= _WRITTEN_KEPT:
-            self._written.clear()
-        self._written[name] = KeptAnswer(digest, now)
+        if len(self._written_answers) >= _WRITTEN_KEPT:
+            self._written_answers.clear()
+        self._written_answers[name] = KeptAnswer(digest, now)
         folder.write(name, b"%.3f\n" % now + body)
 
 

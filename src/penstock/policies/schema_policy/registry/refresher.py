@@ -72,7 +72,7 @@ class Refresher(Generic[_Client]):
         self._clock = clock
         self._pending: dict[object, _PendingRequest[_Client]] = {}
         self._queue: deque[_PendingRequest[_Client]] = deque()
-        self._changed = Condition()
+        self._change = Condition()
         self._thread: Thread | None = None
         self._ends = False
 
@@ -107,9 +107,9 @@ class Refresher(Generic[_Client]):
 
     def close(self) -> None:
         """End the thread. Nothing can be requested afterwards."""
-        with self._changed:
+        with self._change:
             self._ends = True
-            self._changed.notify()
+            self._change.notify()
 
     def _pending_request(
         self, key: object, send: Callable[[_Client], Any]
@@ -135,7 +135,7 @@ class Refresher(Generic[_Client]):
         return pending.response.done() and self._clock() - pending.sent_at > LATE_AT_MOST_S
 
     def _start(self, pending: _PendingRequest[_Client]) -> None:
-        with self._changed:
+        with self._change:
             self._queue.append(pending)
             if self._thread is None:
                 # A daemon: a hanging request must not keep the process from ending.
@@ -144,13 +144,13 @@ class Refresher(Generic[_Client]):
                     self._thread.start()
                 except RuntimeError:  # no thread can be started
                     self._thread = None
-            self._changed.notify()
+            self._change.notify()
 
     def _run(self) -> None:
         while True:
-            with self._changed:
+            with self._change:
                 if not self._queue and not self._ends:
-                    self._changed.wait(_IDLE_S)
+                    self._change.wait(_IDLE_S)
                 if not self._queue or self._ends:
                     self._thread = None
                     return

@@ -45,7 +45,7 @@ _LITERAL: Final = re.compile(r'"([^"\\]*)"|\'([^\'\\]*)\'')
 _INSTALL: Final = "rules of buf.validate need: pip install 'penstock-kafka[rules]'"
 
 
-class _Declared(NamedTuple):
+class _RuleTexts(NamedTuple):
     """The texts of the rules of a schema.
 
     Attributes:
@@ -62,14 +62,14 @@ class _Declared(NamedTuple):
 class MessageRules:
     """The rules of a schema that messages are judged by."""
 
-    def __init__(self, declared: _Declared) -> None:
+    def __init__(self, declared: _RuleTexts) -> None:
         from protovalidate import (  # noqa: PLC0415 - an extra
             CompilationError,
             EvaluationError,
             Validator,
         )
 
-        self._declared = declared
+        self._texts = declared
         self._not_compiled, self._without_result = CompilationError, EvaluationError
         self._validator = Validator()
         for message in declared.types:
@@ -105,7 +105,7 @@ class MessageRules:
             raise InvalidSchemaError(_unusable(error)) from None
 
     def _no_result(self, text: str) -> str:
-        rule = next((name for name in self._declared.expressions if _is_about(text, name)), None)
+        rule = next((name for name in self._texts.expressions if _is_about(text, name)), None)
         if rule is None:
             return f"its rules have no result: {reason_of(text)}"
         return f'rule "{shorten(rule)}" has no result: {reason_of(text)}'
@@ -113,15 +113,15 @@ class MessageRules:
     def _reason_of_violation(self, violation: Any) -> str:
         place = _place(violation.field.elements if violation.field is not None else ())
         why = violation.message
-        if self._is_by_expression(violation) and why not in self._declared.constants:
-            why = self._declared.expressions.get(violation.rule_id, "its condition is not true")
+        if self._is_by_expression(violation) and why not in self._texts.constants:
+            why = self._texts.expressions.get(violation.rule_id, "its condition is not true")
         location = f" at {place}" if place else ""
         return f'rule "{shorten(violation.rule_id)}" failed{location}: {shorten(why)}'
 
     def _is_by_expression(self, violation: Any) -> bool:
         """Return whether the schema's author wrote the text, which may show a value."""
         if violation.rule is None:
-            return violation.rule_id in self._declared.expressions
+            return violation.rule_id in self._texts.expressions
         return any(
             element.field_name in _BY_EXPRESSION or element.field_number >= _EXTENSIONS
             for element in violation.rule.elements
@@ -146,7 +146,7 @@ def compile_message_rules(messages: Iterable[Descriptor]) -> MessageRules | None
         return None
     if buf_validate.serialized() is None:
         raise ValueError(_INSTALL)
-    declared = _Declared(list(with_rules), {}, set())
+    declared = _RuleTexts(list(with_rules), {}, set())
     for options in with_rules.values():
         for where, kind, data in options:
             _read(declared, where, kind, data)
@@ -188,7 +188,7 @@ def _option(declared: Any, number: int) -> bytes | None:
     return bytes(options.option) if options.HasField("option") else None
 
 
-def _read(declared: _Declared, where: str, kind: str, data: bytes) -> None:
+def _read(declared: _RuleTexts, where: str, kind: str, data: bytes) -> None:
     try:
         rules = _messages()[kind].FromString(data)
     except DecodeError:
@@ -213,13 +213,13 @@ def _read(declared: _Declared, where: str, kind: str, data: bytes) -> None:
                     _note(declared, text, text, f'"{text}" returned false')
 
 
-def _note(declared: _Declared, name: str, expression: str, message: str) -> None:
+def _note(declared: _RuleTexts, name: str, expression: str, message: str) -> None:
     declared.expressions[name] = expression
     declared.constants.add(message)
     declared.constants.update(a or b for a, b in _LITERAL.findall(expression))
 
 
-def _read_predefined(declared: _Declared, pool: Any) -> None:
+def _read_predefined(declared: _RuleTexts, pool: Any) -> None:
     """Read the rules that a schema adds to those of protovalidate: extensions of them."""
     for name in _messages():
         try:

@@ -41,11 +41,11 @@ class Part(NamedTuple):
     """A field or key of something.
 
     Attributes:
-        of: What it is a part of.
+        whole: What it is a part of.
         is_tested: Whether it is the argument of `has()`, not read.
     """
 
-    of: Tree
+    whole: Tree
     name: str = ""
     is_tested: bool = False
 
@@ -74,7 +74,7 @@ class Loop(NamedTuple):
     """What a macro such as `all` or `map` becomes: a step for each item, which makes a result."""
 
     names: tuple[str, ...]
-    over: Tree
+    collection: Tree
     result_name: str
     start: Tree
     condition: Tree
@@ -145,13 +145,13 @@ def _messages_in(message: Any) -> Iterator[Any]:
 def parts_of(tree: Tree) -> tuple[Tree, ...]:
     """Return the parts of a part of a tree."""
     if isinstance(tree, Part):
-        return (tree.of,)
+        return (tree.whole,)
     if isinstance(tree, Call):
         return tree.arguments
     if isinstance(tree, Collection):
         return tree.parts
     if isinstance(tree, Loop):
-        return (tree.over, tree.start, tree.condition, tree.step, tree.result)
+        return (tree.collection, tree.start, tree.condition, tree.step, tree.result)
     return ()
 
 

@@ -276,12 +276,12 @@ class Program:
     __slots__ = (
         "_environment",
         "_evaluable",
+        "_is_typed",
         "_kinds",
-        "_mixed",
-        "_now",
+        "_mixed_program",
         "_only_bool",
+        "_reads_now",
         "_texts",
-        "_typed",
         "always_allowed",
         "reads",
         "tree",
@@ -300,14 +300,14 @@ class Program:
         self._kinds = cel.Type
         self._environment = environment
         self._evaluable = evaluable
-        self._mixed = mixed
+        self._mixed_program = mixed
         self.tree = tree = evaluable.tree
         self.always_allowed = evaluable.always_allowed
         names = names_in(tree)
-        self._now = "now" in names
+        self._reads_now = "now" in names
         self.reads = names - {"now"}
         self._texts = texts_in(tree)
-        self._typed = is_bool
+        self._is_typed = is_bool
         self._only_bool = only_bool
 
     def holds(self, variables: Variables) -> bool | str:
@@ -324,14 +324,14 @@ class Program:
             EvaluationError: There is no result.
         """
         result = self._result(self._evaluable, variables)
-        if self._typed:  # the type of a true result is known
+        if self._is_typed:  # the type of a true result is known
             value = result.value()
             if value is True or value is False:
                 return value
         kind, kinds = result.type(), self._kinds
-        if kind == kinds.ERROR and self._mixed is not None and _may_be_numbers(result):
+        if kind == kinds.ERROR and self._mixed_program is not None and _may_be_numbers(result):
             # Where there is no error, mixed numbers give the same result, in more time.
-            result = self._result(self._mixed, variables)
+            result = self._result(self._mixed_program, variables)
             kind = result.type()
         if kind == kinds.BOOL:
             return bool(result.value())
@@ -345,7 +345,7 @@ class Program:
         raise EvaluationError(_NEITHER)
 
     def _result(self, evaluable: Evaluable, variables: Variables) -> Any:
-        values, weight = variables.read(self.reads, now=self._now)
+        values, weight = variables.read(self.reads, now=self._reads_now)
         if (
             weight > evaluable.always_allowed
             and work_of(evaluable.tree, variables.size(self.reads)) > MOST

@@ -26,7 +26,8 @@ class RuleCondition(NamedTuple):
     """A condition that records are judged by.
 
     Attributes:
-        shown: What it demands, for the person who runs the producer: its doc, or its expression.
+        failure_text: What it demands, for the person who runs the producer: its doc, or its
+            expression.
         guard: Only if this holds, the condition is evaluated; may be empty.
         by_field: Whether it is about each field of the tags (CEL_FIELD), not the message (CEL).
         tags: Those tags; none of them means every field of a primitive type.
@@ -34,7 +35,7 @@ class RuleCondition(NamedTuple):
     """
 
     name: str
-    shown: str
+    failure_text: str
     guard: str
     expression: str
     by_field: bool

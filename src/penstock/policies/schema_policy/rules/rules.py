@@ -235,7 +235,7 @@ class _RuleCompiler:
     def __init__(self, schema_type: str, compiled: CompiledSchema, engine: RegexEngine) -> None:
         self._schema_type = schema_type
         self._engine = engine
-        self._compiled = compiled
+        self._compiled_schema = compiled
         self._languages: dict[tuple[str, ...], Language] = {}
         self._programs: dict[tuple[tuple[str, ...], str, RegexEngine], Program] = {}
 
@@ -248,7 +248,7 @@ class _RuleCompiler:
         if rule.guard:
             guard = self._program(variables, rule.guard, title, "guard", engine)
         program = self._program(variables, rule.expression, title, "expression", engine)
-        return _GuardedCondition(title, rule.shown, guard, program)
+        return _GuardedCondition(title, rule.failure_text, guard, program)
 
     def inline(self, rule: InlineRule) -> CompiledCondition:
         """Return the condition of a rule within the schema."""
@@ -287,7 +287,9 @@ class _RuleCompiler:
         if language is None:
             pool = None
             if self._schema_type == "PROTOBUF":
-                pool = next((message.file.pool for message in _messages_of(self._compiled)), None)
+                pool = next(
+                    (message.file.pool for message in _messages_of(self._compiled_schema)), None
+                )
             language = self._languages[variables] = Language(variables, pool)
         return language
 
@@ -297,7 +299,7 @@ class _GuardedCondition:
 
     def __init__(self, title: str, shown: str, guard: Program | None, program: Program) -> None:
         self._title = title
-        self._shown = shown
+        self._failure_text = shown
         self._guard = guard
         self._program = program
         self.reads = program.reads if guard is None else program.reads | guard.reads
@@ -310,10 +312,10 @@ class _GuardedCondition:
                 return None
             result = self._program.holds(variables)
         except EvaluationError as error:
-            return f"{self._title} has no result{place}: {error}: {self._shown}"
+            return f"{self._title} has no result{place}: {error}: {self._failure_text}"
         if result is True:
             return None
-        why = self._shown if result is False else shorten(result)
+        why = self._failure_text if result is False else shorten(result)
         return f"{self._title} failed{place}: {why}"
 
 

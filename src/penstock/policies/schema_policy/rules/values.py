@@ -27,12 +27,12 @@ class CelValue(NamedTuple):
     """A value of a variable.
 
     Attributes:
-        given: As it was.
+        original: As it was.
         value: As CEL is given it.
         weight: At least the characters, bytes and items that it has.
     """
 
-    given: Any
+    original: Any
     value: Any
     weight: int
 

@@ -19,7 +19,7 @@ class Variables:
     Each is made ready for CEL when the first expression reads it.
     """
 
-    __slots__ = ("_activation", "_given", "_is_shared", "_ready")
+    __slots__ = ("_activation", "_is_shared", "_originals", "_ready")
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Variables:
             is_shared: Whether several expressions read most of them; CEL then makes its own
                 values of them once.
         """
-        self._given = values
+        self._originals = values
         self._ready: dict[str, CelValue] = dict(ready or {})
         self._is_shared = is_shared
         self._activation: Any = None
@@ -64,18 +64,18 @@ class Variables:
 
     def size(self, names: Iterable[str]) -> Size:
         """Return how large some of them are, exactly; this takes longer than `read`."""
-        return size_of([value.given for value in map(self._of, names) if value is not None])
+        return size_of([value.original for value in map(self._of, names) if value is not None])
 
     def activation(self, environment: Any) -> Any:
         """Return all of them for the expressions of a language; None where one alone reads them."""
         if not self._is_shared:
             return None
         if self._activation is None:
-            self._activation = environment.Activation(self.read(self._given, now=True)[0])
+            self._activation = environment.Activation(self.read(self._originals, now=True)[0])
         return self._activation
 
     def _of(self, name: str) -> CelValue | None:
         cel_value = self._ready.get(name)
-        if cel_value is None and name in self._given:
-            cel_value = self._ready[name] = to_cel(self._given[name])
+        if cel_value is None and name in self._originals:
+            cel_value = self._ready[name] = to_cel(self._originals[name])
         return cel_value

@@ -66,19 +66,19 @@ class Walk:
         self._conditions = conditions
         self._convert = convert
         self._skip_null = skip_null
-        self._given = 0
+        self._weight = 0
         self._outer: tuple[_Outer | None, CelValue | None] = (None, None)
         # In a recursive schema with branches the ways to a value double with each of its levels.
-        self._passed: set[tuple[int, int, int]] = set()
+        self._visits: set[tuple[int, int, int]] = set()
 
     def value_objection(self, node: Node, value: Any, path: str) -> str | None:
         """Return the first objection to a value, if any."""
-        self._given = 0
+        self._weight = 0
         try:
             return self.through(node, value, path)
         finally:
             self._outer = (None, None)
-            self._passed.clear()
+            self._visits.clear()
 
     def through(
         self,
@@ -103,9 +103,9 @@ class Walk:
             return None
         if node.alternatives and isinstance(value, dict | list):
             way = id(node), id(value), id(field)
-            if way in self._passed:
+            if way in self._visits:
                 return None
-            self._passed.add(way)
+            self._visits.add(way)
         for alternative in node.alternatives_of(value):
             chosen = value[1] if isinstance(value, tuple) else value
             objection = self.through(alternative, chosen, path, field, outer)
@@ -206,8 +206,8 @@ class Walk:
         except EvaluationError as error:
             return f"its rules about fields have no result at {path}: {error}"
         if ready:
-            self._given += ready[_WHOLE].weight
-            if self._given > _GIVEN_MOST:
+            self._weight += ready[_WHOLE].weight
+            if self._weight > _GIVEN_MOST:
                 return "its rules about fields read a large whole too often"
         variables = Variables(
             {

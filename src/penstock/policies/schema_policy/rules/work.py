@@ -127,7 +127,7 @@ class _Estimator:
         if isinstance(tree, Name):
             return Estimate(0, local.get(tree.name, self._whole))
         if isinstance(tree, Part):
-            return self.of(tree.of, local)
+            return self.of(tree.whole, local)
         if isinstance(tree, Loop):
             return self._loop(tree, local)
         parts = [self.of(part, local) for part in self._parts(tree)]
@@ -145,9 +145,9 @@ class _Estimator:
         return tree.arguments if isinstance(tree, Call) else tree.parts
 
     def _loop(self, loop: Loop, local: Mapping[str, Size]) -> Estimate:
-        over = self.of(loop.over, local)
+        over = self.of(loop.collection, local)
         start = self.of(loop.start, local)
-        if loop.over == Collection(()):  # what cel.bind becomes
+        if loop.collection == Collection(()):  # what cel.bind becomes
             end = self.of(loop.result, {**local, loop.result_name: start.size})
             return Estimate(start.cost + end.cost, end.size)
         steps = min(over.size.steps, _STEPS_MOST)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
+from penstock.kafka.client.errors import ClientError
 from penstock.kafka.client.protocol.write_errors import AbortedError, FencedError
-from penstock.kafka.client.writing.prepared import (
-    abort_all,
-    abort_prepared,
-    commit_prepared,
-    not_open,
-)
+from penstock.kafka.client.writing.decisions import NotOpenError, is_first_attempt
+from penstock.kafka.client.writing.prepared import abort_prepared, commit_prepared
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.sink.penstock_format.source_order import check_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.kafka.client.writing.decisions import BatchId
+    from penstock.kafka.client.writing.decisions import BatchId, Decision, Decisions
     from penstock.kafka.client.writing.prepared import Prepared
-    from penstock.spark.sink.penstock_format.task import AttemptResult, SinkTask
+    from penstock.spark.sink.penstock_format.task import Attempt, AttemptResult, SinkTask
 
 _NAMED_MAX: Final = 3
 
@@ -55,18 +53,32 @@ def commit(task: SinkTask, results: Sequence[AttemptResult]) -> None:
     if not prepared:
         return
     check_together(task.accepted.topic, (result.read for result in results))
-    if lost_transactions := not_open(connection, prepared):
+    earlier_decision = _decide(task, decisions, first, prepared)
+    _finish(task, prepared, first.batch)
+    has_others = any(result.attempt.number for result in results)
+    has_others |= not all(map(is_first_attempt, prepared))
+    if has_others or not earlier_decision.has_decided:
+        # Readers would wait for those of attempts that failed or were too late; and for those of
+        # earlier runs, which are still open if a task was killed when it had claimed the job.
+        # All is written: without a response, brokers abort them when their time is over.
+        with contextlib.suppress(ClientError):
+            decisions.abort_open(earlier_decision.turn)
+
+
+def _decide(
+    task: SinkTask, decisions: Decisions, first: Attempt, prepared: Sequence[Prepared]
+) -> Decision:
+    """Decide that transactions are committed; return the decision before."""
+    timeout_s = task.transaction_timeout_s
+    try:
+        return decisions.decide(first.run, first.batch, prepared, timeout_s)
+    except NotOpenError as error:
         raise LostTransactionsError(
             f"topic {task.accepted.topic}: nothing of the batch is written: "
-            f"{_named(lost_transactions)} ended before all tasks had written; the transaction "
-            f"timeout is {task.transaction_timeout_s:g} s (option kafka.transaction.timeout.ms, "
-            "and the brokers' transaction.max.timeout.ms)"
-        )
-    decisions.decide(first.run, first.batch, prepared)
-    _finish(task, prepared, first.batch)
-    if any(result.attempt.number for result in results):
-        # Those of attempts that failed or were too late: readers would wait for them.
-        abort_all(connection, decisions.prefix)
+            f"{_named(error.transactions)} ended before all tasks had written; the transaction "
+            f"timeout is {timeout_s:g} s (option kafka.transaction.timeout.ms, and the brokers' "
+            "transaction.max.timeout.ms)"
+        ) from None
 
 
 def abort(task: SinkTask, results: Sequence[AttemptResult]) -> None:
@@ -92,7 +104,7 @@ def abort(task: SinkTask, results: Sequence[AttemptResult]) -> None:
         if result.prepared is not None:
             abort_prepared(connection, result.prepared)
     if decided.run == first.run:
-        abort_all(connection, decisions.prefix)
+        decisions.abort_open(decided.turn)
 
 
 def _finish(task: SinkTask, prepared: Sequence[Prepared], batch: BatchId) -> None:

@@ -31,6 +31,7 @@ from penstock.spark.sink.penstock_format.frames import record_batches
 from penstock.spark.sink.penstock_format.options import SinkOptions
 from penstock.spark.sink.penstock_format.task import Attempt, SinkTask
 from penstock.spark.sink.rows import check_columns
+from penstock.spark.sink.stream_queries import QUERY_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from penstock.kafka.cluster.offsets import Cluster, Topic
     from penstock.spark.sink.penstock_format.task import AttemptResult
 
-_QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
 _RUN: Final = "spark.jobGroup.id"
 _ONE_BATCH: Final = BatchId("", 0)
@@ -216,7 +216,7 @@ def _context() -> TaskContext:
 
 def _micro_batch(context: TaskContext) -> BatchId | None:
     """Return the micro-batch that a task belongs to; None where Spark does not name it."""
-    query, number = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+    query, number = context.getLocalProperty(QUERY_ID), context.getLocalProperty(_BATCH)
     return None if query is None or number is None else BatchId(query, int(number))
 
 

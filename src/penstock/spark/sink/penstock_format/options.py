@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
@@ -31,7 +30,6 @@ _CODEC, _TIMEOUT = "compression.type", "transaction.timeout.ms"
 _TIMEOUT_MS: Final = 900_000
 """The default of brokers' `transaction.max.timeout.ms`."""
 _TIMEOUT_MIN_MS: Final = 10_000
-_NUMBER: Final = re.compile(r"\d{1,9}")
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,8 @@ class SinkOptions:
         options, client = given_options = GivenOptions.read(
             spark_options, _OPTIONS, does="writes with", of_spark=_OF_SPARK, instead=_INSTEAD
         )
-        codec, timeout = client.pop(_CODEC, "none"), client.pop(_TIMEOUT, str(_TIMEOUT_MS))
+        timeout_ms = given_options.number(f"kafka.{_TIMEOUT}", _TIMEOUT_MIN_MS, 9)
+        codec, _ = client.pop(_CODEC, "none"), client.pop(_TIMEOUT, None)
         plan, topic = given_options.plan(), options.get("topic", "").strip()
         if not topic:
             raise ConfigurationError('format("penstock"): name the topic to write to: option topic')
@@ -87,13 +86,7 @@ class SinkOptions:
             rejected and rejected.strip(),
             None if job is None else check_job(job, "job"),
             given_options.boolean(_ORDER),
-            _number("recordsPolicyBatch", options.get("recordspolicybatch", "1"), 1),
+            given_options.number("recordsPolicyBatch") or 1,
             NAMES.index(codec),
-            _number(f"kafka.{_TIMEOUT}", timeout, _TIMEOUT_MIN_MS) / 1000,
+            (timeout_ms or _TIMEOUT_MS) / 1000,
         )
-
-
-def _number(name: str, text: str, least: int) -> int:
-    if not _NUMBER.fullmatch(text.strip()) or int(text) < least:
-        raise ConfigurationError(f"{name} {text}: a number from {least} on")
-    return int(text)

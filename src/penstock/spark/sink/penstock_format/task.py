@@ -113,8 +113,7 @@ class SinkTask:
         decided: Decision = decisions.claim(attempt.run)
         if decided.covers(attempt.batch):
             return AttemptResult(attempt, was_decided=True)
-        name = decisions.transactional_id(attempt.task, attempt.number)
-        limits = WriterLimits(transaction_timeout_s=self.transaction_timeout_s)
+        begin = partial(self._begun, connection, decisions, decided, attempt)
         outgoing, order = self._outgoing(attempt.task), SourceOrder(self.accepted.topic)
         writer: PreparingWriter | None = None
         try:
@@ -122,10 +121,10 @@ class SinkTask:
                 if self.fails_on_order_loss:
                     order.add(batch)
                 for arguments in outgoing.add(batch):
-                    writer = writer or self._begun(connection, name, limits)
+                    writer = writer or begin()
                     writer.write(*arguments)
             for arguments in outgoing.rest():
-                writer = writer or self._begun(connection, name, limits)
+                writer = writer or begin()
                 writer.write(*arguments)
             prepared = None if writer is None else writer.prepare()
         except BaseException:
@@ -143,7 +142,11 @@ class SinkTask:
 
         return OutgoingRows(self.accepted, self.rejected, judge, codec=self.codec, task=task)
 
-    def _begun(self, connection: Connection, name: str, limits: WriterLimits) -> PreparingWriter:
+    def _begun(
+        self, connection: Connection, decisions: Decisions, claim: Decision, attempt: Attempt
+    ) -> PreparingWriter:
+        name = decisions.free_id(claim, attempt.batch, attempt.task, attempt.number)
+        limits = WriterLimits(transaction_timeout_s=self.transaction_timeout_s)
         writer = PreparingWriter(connection, name, limits)
         count = self.accepted.partitions
         if count <= _PARTITIONS_ADDED_MAX:

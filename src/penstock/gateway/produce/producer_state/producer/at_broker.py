@@ -19,7 +19,7 @@ from penstock.gateway.produce.producer_state.producer.numbers import add, distan
 from penstock.gateway.produce.producer_state.producer.stored_at_leader import StoredAtLeader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from penstock.gateway.produce.producer_state.producer.batch import Batch
     from penstock.gateway.produce.producer_state.producer.earlier_batches import EarlierBatches
@@ -162,6 +162,7 @@ class AtBroker:
         first_attempt = self._batches.find(numbers)
         if first_attempt is None:
             self._numbering.cut(numbers)
+        self.only_at_leader.on_last_sequence(last_sequence, now)
         self._presume_stored(
             numbers, last_sequence, recent_from=recent_from, connection=connection, now=now
         )
@@ -171,13 +172,14 @@ class AtBroker:
         is_followed = self._numbering.next == numbers.first and not self._batches.were_all_refused
         self.begins_late = last_sequence is None and bool(numbers.first) and not is_followed
         if last_sequence is None:
-            self.only_at_leader.begin_again(now)
             self._broker_has_none(numbers, overtakes=overtakes)
             return
         first_attempt = self._batches.find(numbers)
         removed = self._numbering.removed if first_attempt is None else first_attempt.removed
-        gap = distance(last_sequence, add(numbers.first, -removed)) - 1
-        self._settle_undecided(numbers, gap, is_shared=is_shared, connection=connection, now=now)
+        broker_first = add(numbers.first, -removed)
+        gap = distance(last_sequence, broker_first) - 1
+        if gap <= 0 and is_shared:
+            self._settle_undecided(numbers, broker_first, connection=connection, now=now)
         if first_attempt is not None:
             return
         if gap == 0:
@@ -214,30 +216,27 @@ class AtBroker:
                 or distance(numbers.first, batch.first) > 0
             ):
                 batch.apply(Event.RETRY)
-        self._believe((batch.first for batch in awaited if batch.state is State.PRESUMED), now)
+        for batch in awaited:
+            if batch.state is State.PRESUMED:
+                self.only_at_leader.add(batch.first, batch.broker_last, now)
+        self._forget_claims_of_awaited()
 
     def _settle_undecided(
-        self, numbers: Range, gap: int, *, is_shared: bool, connection: int, now: float
+        self, numbers: Range, broker_first: int, *, connection: int, now: float
     ) -> None:
-        """Assume that the undecided batches before a batch are stored, if the broker misses none.
+        """Assume that the undecided batches before a batch are stored: the broker misses none.
 
-        They may have been stored through other gateways.
+        They may have been stored through other gateways. Of those that failed on the connection
+        that is used now, only the leader says so: on a new connection, clients send batches without
+        a response first.
         """
-        if gap > 0:  # it may have lost records
-            self.only_at_leader.begin_again(now)
-        if gap > 0 or not is_shared:
-            return
         failed_here = self._earlier.failed_before(numbers.first, connection)
         self._earlier.expect_none_before(numbers.first)
-        self._believe(failed_here, now)
+        for first in failed_here:
+            self.only_at_leader.add(first, add(broker_first, -1), now)
+        self._forget_claims_of_awaited()
 
-    def _believe(self, first_numbers: Iterable[int], now: float) -> None:
-        """Take batches for stored by the word of their leader alone; see `only_at_leader`.
-
-        Only those that failed on the connection that is used now: on a new connection, clients send
-        batches without a response first.
-        """
-        self.only_at_leader.add(first_numbers, now)
+    def _forget_claims_of_awaited(self) -> None:
         for batch in self._batches:
             if batch.state is State.AWAITED:
                 self.only_at_leader.remove(batch.first)
@@ -266,7 +265,8 @@ class AtBroker:
 
     def _is_replicated(self, batch: Batch, now: float) -> bool:
         """Whether a batch that a leader has is certain not to be lost with that leader."""
-        self._believe([batch.first], now)
+        self.only_at_leader.add(batch.first, batch.broker_last, now)
+        self._forget_claims_of_awaited()
         return self.only_at_leader.is_replicated(batch.first, now) or any(
             other.state is State.STORED and distance(batch.first, other.first) > 0
             for other in self._batches

@@ -275,6 +275,11 @@ class Batch:
         return distance(self.broker_first, self.first)
 
     @property
+    def broker_last(self) -> int:
+        """The last sequence number for the broker; if nothing is left, that of the next batch."""
+        return add(self.broker_first, max(self.count - self.dropped_count, 1) - 1)
+
+    @property
     def loses_all(self) -> bool:
         """Whether every record was dropped: there is nothing to send."""
         return self.dropped_count == self.count
@@ -285,8 +290,7 @@ class Batch:
         A batch whose records were all dropped ends before that number only if the broker has
         stored a later batch.
         """
-        last = add(self.broker_first, max(self.count - self.dropped_count, 1) - 1)
-        return distance(last, last_sequence) < 0
+        return distance(self.broker_last, last_sequence) < 0
 
     def presume(self) -> None:
         """Presume that it is settled: the broker has stored a later batch."""

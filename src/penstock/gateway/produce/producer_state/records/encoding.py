@@ -14,7 +14,7 @@ from uuid import UUID
 from penstock.gateway.produce.producer_state.producer.batch import Batch, State, WrittenPositions
 from penstock.gateway.produce.producer_state.producer.numbering import Beginning
 from penstock.gateway.produce.producer_state.producer.numbers import distance
-from penstock.gateway.produce.producer_state.producer.producer import Producer
+from penstock.gateway.produce.producer_state.producer.state_machine import Producer
 from penstock.gateway.produce.producer_state.records.fences import Fence, Head
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from penstock.gateway.produce.producer_state.records.kept import KeptRecord
 
 if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.known_producers import KnownProducers
-    from penstock.gateway.produce.producer_state.producer.producer import Producer
+    from penstock.gateway.produce.producer_state.producer.state_machine import Producer
     from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
     from penstock.gateway.produce.producer_state.records.writer import RecordWriter
     from penstock.gateway.produce.producer_state.topics_with_state import TopicsWithState

@@ -11,7 +11,7 @@ from penstock.gateway.produce.producer_state.records import encoding
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.gateway.produce.producer_state.producer.producer import Producer
+    from penstock.gateway.produce.producer_state.producer.state_machine import Producer
     from penstock.gateway.produce.producer_state.producers_in_use import ProducersInUse
     from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
     from penstock.gateway.produce.producer_state.records.fences import Head

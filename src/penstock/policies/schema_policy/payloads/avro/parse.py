@@ -51,8 +51,8 @@ def parse(text: str, references: dict[str, str]) -> AvroType:
 
 class _Parser:
     def __init__(self) -> None:
-        self._named: dict[str, AvroType] = {}
-        self._unresolved: list[tuple[AvroType, int, str, str]] = []
+        self._named_types: dict[str, AvroType] = {}
+        self._unresolved_types: list[tuple[AvroType, int, str, str]] = []
         self._unions: list[AvroType] = []
         self._count = 0
 
@@ -64,16 +64,16 @@ class _Parser:
 
     def finish(self, text: str) -> AvroType:
         holder = self.add(text)
-        for owner, position, name, namespace in self._unresolved:
+        for owner, position, name, namespace in self._unresolved_types:
             owner.inner[position] = self._found(name, namespace)
         for union in self._unions:
             _check_union(union)
-        measure([schema for schema in self._named.values() if schema.kind == "record"])
+        measure([schema for schema in self._named_types.values() if schema.kind == "record"])
         return holder.inner[0]
 
     def _found(self, name: str, namespace: str) -> AvroType:
         full = f"{namespace}.{name}" if namespace and "." not in name else name
-        named_type = self._named.get(full) or self._named.get(name)
+        named_type = self._named_types.get(full) or self._named_types.get(name)
         if named_type is None:
             raise InvalidSchemaError(f"it refers to {_shown(full)}, which is not defined")
         return named_type
@@ -101,7 +101,7 @@ class _Parser:
     def _name(self, owner: AvroType, name: str, namespace: str) -> None:
         primitive = PRIMITIVES.get(name)
         if primitive is None:
-            self._unresolved.append((owner, len(owner.inner), name, namespace))
+            self._unresolved_types.append((owner, len(owner.inner), name, namespace))
             primitive = PRIMITIVES["null"]  # until all names are known
         owner.inner.append(primitive)
 
@@ -153,11 +153,11 @@ class _Parser:
         full = full_name(schema, namespace)
         if not full:
             raise InvalidSchemaError(f"a type {kind} has no name")
-        if full in self._named:
+        if full in self._named_types:
             raise InvalidSchemaError(f"{_shown(full)} is defined twice")
         if full in PRIMITIVES:
             raise InvalidSchemaError(f"{full} is the name of a primitive type")
-        named_type = self._named[full] = AvroType(kind, full)
+        named_type = self._named_types[full] = AvroType(kind, full)
         owner.inner.append(named_type)
         return named_type, full.rpartition(".")[0]
 

@@ -110,19 +110,19 @@ class _Chains:
     """Finds where records lead that have one field, another record."""
 
     def __init__(self) -> None:
-        self._known: dict[int, _Chain | None] = {}
+        self._chains: dict[int, _Chain | None] = {}
 
     def of(self, schema: AvroType) -> _Chain | None:
         """Return the way through a record; None for any other type."""
         way: list[tuple[AvroType, tuple[str, AvroType]]] = []
-        while id(schema) not in self._known:
-            self._known[id(schema)] = None  # where it leads back to itself, it has no end
+        while id(schema) not in self._chains:
+            self._chains[id(schema)] = None  # where it leads back to itself, it has no end
             field = _only_record(schema)
             if field is None:
                 break
             way.append((schema, field))
             schema = field[1]
-        chain = self._known[id(schema)]
+        chain = self._chains[id(schema)]
         endless = any(passed is schema for passed, _ in way)
         for passed, field in reversed(way):
             if endless:
@@ -131,7 +131,7 @@ class _Chains:
                 chain = _Chain(1, field[1], field)
             else:
                 chain = _Chain(min(chain.records, MAX_LEVELS) + 1, chain.end, field)
-            self._known[id(passed)] = chain
+            self._chains[id(passed)] = chain
         return chain
 
 

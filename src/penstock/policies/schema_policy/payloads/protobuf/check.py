@@ -78,13 +78,13 @@ class MessageCheck:
         reach = reach_of(descriptor)
         self.new: Any = GetMessageClass(descriptor)
         self.descriptor = descriptor
-        self._allowed = allow_unknown_fields
+        self._allows_unknown = allow_unknown_fields
         self._flaws = Flaws()
         self._levels = 0 if reach.shallow or allow_unknown_fields else LEVELS
         self._merging_class: Any = GetMessageClass(
             merging_pool.FindMessageTypeByName(descriptor.full_name)
         )
-        self._merged: Any = _batch_class(descriptor, merging_pool, repeated=False)
+        self._merged_class: Any = _batch_class(descriptor, merging_pool, repeated=False)
         self._each: Any = None
         if reach.required:
             self._each = _batch_class(descriptor, pool, repeated=True)
@@ -96,8 +96,8 @@ class MessageCheck:
         items = chain.from_iterable(zip(map(header, sizes), messages, strict=True))
         data = b"".join((_START * self._levels, *items, _END * self._levels))
         try:
-            merged = self._merged.FromString(data)
-            if not self._allowed and not self._all_known(merged):
+            merged = self._merged_class.FromString(data)
+            if not self._allows_unknown and not self._all_known(merged):
                 return False
             return self._each is None or bool(self._each.FromString(data).IsInitialized())
         except (DecodeError, EncodeError):
@@ -127,7 +127,7 @@ class MessageCheck:
         except DecodeError as error:
             words = str(error)
             return next((text for part, text in _REASONS if part in words), _CORRUPT)
-        if self._allowed:
+        if self._allows_unknown:
             return None
         size = message.ByteSize()
         parts = self._parts(message)
@@ -144,7 +144,7 @@ class MessageCheck:
             Without a text if it takes more than `flaws.MAX_STEPS` to find, or if upb's objection is
             not about a field: then the only reason is that of `refusal`.
         """
-        return self._flaws.find(data, self.descriptor, allow_unknown_fields=self._allowed)
+        return self._flaws.find(data, self.descriptor, allow_unknown_fields=self._allows_unknown)
 
     def _parts(self, message: Any) -> list[Any] | None:
         """Return a message, and its content as many levels below that all of it is reached.

@@ -57,7 +57,7 @@ class _Frame(NamedTuple):
     path: tuple[str, ...]
     end: int
     group: int  # the number of the field that an end-group tag ends; 0 for a field with a length
-    seen: set[int]
+    field_numbers: set[int]
 
 
 class FlawError(ValueError):
@@ -102,31 +102,31 @@ class _Type:
         self.name: str = message.full_name
         self.required: list[Field] = [field for field in message.fields if field.is_required]
         self._by_number = message.fields_by_number
-        self._known: dict[int, _Known] = {}
+        self._fields: dict[int, _KnownField] = {}
         if message.is_extendable:
             for extension in message.file.pool.FindAllExtensions(message):
-                self._known[extension.number] = _Known.of(extension)
+                self._fields[extension.number] = _KnownField.of(extension)
 
-    def field(self, number: int) -> _Known | None:
+    def field(self, number: int) -> _KnownField | None:
         """Return a field, or an extension; None where it has none."""
-        known_field = self._known.get(number)
+        known_field = self._fields.get(number)
         if known_field is None:
             field: Field | None = self._by_number.get(number)
             if field is not None:
-                known_field = self._known[number] = _Known.of(field)
+                known_field = self._fields[number] = _KnownField.of(field)
         return known_field
 
 
-class _Known(NamedTuple):
+class _KnownField(NamedTuple):
     field: Field
     name: str
     type: int
     wire_type: int
     may_be_packed: bool
-    closed: Any  # the enum, where it has only the numbers that it lists
+    closed_enum: Any  # the enum, where it has only the numbers that it lists
 
     @classmethod
-    def of(cls, field: Field) -> _Known:
+    def of(cls, field: Field) -> _KnownField:
         own = _WIRE_TYPES.get(field.type, _VARINT)
         enum = field.enum_type
         closed = enum if enum is not None and enum.is_closed else None
@@ -143,7 +143,7 @@ class _MessageWalk:
         self._flaws = flaws
         self._position = 0
         self.steps_left = MAX_STEPS
-        self._allowed = allow_unknown_fields
+        self._allows_unknown = allow_unknown_fields
 
     def walk(self, descriptor: Descriptor) -> None:
         frames = [_Frame(self._flaws.type_of(descriptor), (), len(self._data), 0, set())]
@@ -181,12 +181,12 @@ class _MessageWalk:
             self._unknown(frame, number, known_field)
             self._skip(frame, number, wire_type)
             return None
-        frame.seen.add(number)
+        frame.field_numbers.add(number)
         if known_field.type == Field.TYPE_GROUP:
             return self._inner(frame, known_field, frame.end, known_field.field.number)
         if wire_type != _BYTES:
             value = self._scalar(frame, wire_type)
-            if known_field.closed is not None:
+            if known_field.closed_enum is not None:
                 self._enum(frame, known_field, value)
             return None
         end = self._length(frame, known_field)
@@ -194,42 +194,42 @@ class _MessageWalk:
             return self._inner(frame, known_field, end, 0)
         if known_field.type == Field.TYPE_STRING:
             self._string(frame, known_field, end)
-        elif known_field.closed is not None:
+        elif known_field.closed_enum is not None:
             self._packed(frame, known_field, end)
         self._position = end
         return None
 
-    def _inner(self, frame: _Frame, known_field: _Known, end: int, group: int) -> _Frame:
+    def _inner(self, frame: _Frame, known_field: _KnownField, end: int, group: int) -> _Frame:
         self._spend(1)
         message = self._flaws.type_of(known_field.field.message_type)
         return _Frame(message, (*frame.path, known_field.name), end, group, set())
 
-    def _string(self, frame: _Frame, known_field: _Known, end: int) -> None:
+    def _string(self, frame: _Frame, known_field: _KnownField, end: int) -> None:
         try:
             str(memoryview(self._data)[self._position : end], "utf-8")
         except UnicodeDecodeError:
             if _is_checked(known_field.field):
                 raise FlawError(f"{_path(frame, known_field)} is not UTF-8") from None
 
-    def _packed(self, frame: _Frame, known_field: _Known, end: int) -> None:
+    def _packed(self, frame: _Frame, known_field: _KnownField, end: int) -> None:
         """Read packed numbers only if upb does not report the fault: enums."""
-        if self._allowed:
+        if self._allows_unknown:
             return
         inside = frame._replace(end=end)
         while self._position < end:
             self._enum(frame, known_field, self._varint(inside))
 
-    def _enum(self, frame: _Frame, known_field: _Known, value: int) -> None:
-        if self._allowed:
+    def _enum(self, frame: _Frame, known_field: _KnownField, value: int) -> None:
+        if self._allows_unknown:
             return
         number = value & 0xFFFFFFFF
         if number >= 2**31:
             number -= 2**32
-        if number not in known_field.closed.values_by_number:
+        if number not in known_field.closed_enum.values_by_number:
             raise FlawError(f"{_path(frame, known_field)} has a number that its enum does not have")
 
-    def _unknown(self, frame: _Frame, number: int, known_field: _Known | None) -> None:
-        if self._allowed:
+    def _unknown(self, frame: _Frame, number: int, known_field: _KnownField | None) -> None:
+        if self._allows_unknown:
             return
         if known_field is None:
             raise FlawError(f"unknown field {number} in {frame.type.name}{_at(frame)}")
@@ -264,7 +264,7 @@ class _MessageWalk:
             raise FlawError(_CUT_OFF + _at(frame))
         return 0
 
-    def _length(self, frame: _Frame, known_field: _Known | None) -> int:
+    def _length(self, frame: _Frame, known_field: _KnownField | None) -> int:
         length = self._varint(frame)
         if length > frame.end - self._position:
             inner = frame.path if known_field is None else (*frame.path, known_field.name)
@@ -298,7 +298,7 @@ class _MessageWalk:
             return
         self._spend(len(required))
         for field in required:
-            if field.number not in frame.seen:
+            if field.number not in frame.field_numbers:
                 raise FlawError(
                     f"required field {field.name} of {frame.type.name} is missing{_at(frame)}"
                 )
@@ -332,7 +332,7 @@ def _is_checked(field: Field) -> bool:
     return True
 
 
-def _path(frame: _Frame, known_field: _Known) -> str:
+def _path(frame: _Frame, known_field: _KnownField) -> str:
     return ".".join((*frame.path, known_field.name))[-_MAX_PATH:]
 
 

@@ -70,7 +70,7 @@ class ProtobufSchema:
         """
         self._pool, self._merging_pool = pool, merging_pool
         self._file = file
-        self._allowed = allow_unknown_fields
+        self._allows_unknown = allow_unknown_fields
         self._checks: dict[str, MessageCheck] = {}
         self._by_prefix: dict[bytes, tuple[MessageCheck, ...]] = {}
         self._prefixes: dict[str, bytes] = {}
@@ -286,7 +286,7 @@ class ProtobufSchema:
         check = self._checks.get(message.full_name)
         if check is None:
             check = MessageCheck(
-                message, self._pool, self._merging_pool, allow_unknown_fields=self._allowed
+                message, self._pool, self._merging_pool, allow_unknown_fields=self._allows_unknown
             )
             self._checks[message.full_name] = check
         return check

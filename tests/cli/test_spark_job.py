@@ -1,0 +1,189 @@
+"""The options that the commands over stored records have in common."""
+
+import argparse
+import sys
+from fractions import Fraction
+
+import pytest
+
+from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.jobs import spark_job
+from penstock.cli.jobs.local_job import LocalJob
+from penstock.cli.jobs.spark_job import SparkJob, job, on_spark
+from penstock.configuration import ConfigurationError
+from penstock.errors import MalformedError, UnavailableError
+
+
+@pytest.fixture
+def options(tmp_path):
+    """Parses arguments of a command with a configuration file."""
+    file = tmp_path / "penstock.properties"
+    file.write_text("upstream.bootstrap.servers=127.0.0.1:1\n")
+
+    def parse(*arguments):
+        parser = argparse.ArgumentParser()
+        spark_job.add_job_arguments(parser)
+        spark_job.add_source_arguments(parser)
+        spark_job.add_reader_arguments(parser)
+        parser.set_defaults(command="audit")
+        return parser.parse_args([str(file), *map(str, arguments)])
+
+    return parse
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("0", 0), ("1", 1), ("0.05", Fraction(5, 100)), ("5%", Fraction(5, 100)), ("100%", 1),
+        (" 0.5 % ", Fraction(5, 1000)), ("1e-3", Fraction(1, 1000)),
+    ],
+)  # fmt: skip
+def test_a_share(text, share):
+    assert spark_job.ratio(text) == float(share)
+
+
+@pytest.mark.parametrize("text", ["", "%", "1.1", "-0.1", "101%", "nan", "5 percent", "inf"])
+def test_another_share_is_a_wrong_argument(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a share"):
+        spark_job.ratio(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "local", "local[*]", "local[4]", "local[2,3]", "local[*, 3]", "local-cluster[2,1,1024]",
+        "yarn", "spark://a:7077", "k8s://https://a:443", "mesos+x.y-z://a",
+    ],
+)  # fmt: skip
+def test_a_master(text):
+    assert spark_job.master(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "Local", "local[]", "local[x]", "spark:a", "a b", "spark://"])
+def test_another_master_is_a_wrong_argument(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a master, such as"):
+        spark_job.master(text)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5"])
+def test_a_number_is_at_least_1(text):
+    assert spark_job.positive_number("1") == 1
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a number of at least 1"):
+        spark_job.positive_number(text)
+
+
+def test_places():
+    assert spark_job.location("a").is_topic
+    assert spark_job.location("path:a").is_folder
+    assert spark_job.location_or_table("table:a").is_table
+    with pytest.raises(argparse.ArgumentTypeError, match="'table:a': only split writes tables"):
+        spark_job.location("table:a")
+    with pytest.raises(argparse.ArgumentTypeError, match="for a folder, write path:a/b"):
+        spark_job.location_or_table("a/b")
+
+
+def test_counts_are_a_sentence():
+    assert spark_job.show_counts({"accepted": 1234, "refused": 0}) == "1,234 accepted, 0 refused"
+    assert spark_job.show_counts({}) == ""
+
+
+def test_the_last_setting_of_spark_applies(options):
+    assert spark_job._settings(["spark.a=1=2", "spark.b=", "spark.a=3"]) == {
+        "spark.a": "3", "spark.b": "",
+    }  # fmt: skip
+
+
+MOST = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("spark.a", "--conf spark.a: must be spark.KEY=VALUE"),
+        ("a=1", "--conf a=1: must be spark.KEY=VALUE"),
+        (f"{MOST}=x", f"--conf {MOST}=x: must be 1 or more"),
+        (f"{MOST}=-1", f"--conf {MOST}=-1: must be 1 or more"),
+        (f"{MOST}=0", f"--conf {MOST}: must be 1 or more"),
+    ],
+)
+def test_a_wrong_setting_of_spark(options, setting, message):
+    with pytest.raises(ConfigurationError) as raised:
+        SparkJob(options("--conf", setting))
+    assert str(raised.value) == message
+
+
+def test_a_table_is_no_file(options):
+    SparkJob(options("--input", "table:a.b", "--column", "value=payload")).check_input()
+    with pytest.raises(ConfigurationError, match="--column requires --input table:NAME"):
+        SparkJob(options("--input", "a.parquet", "--column", "value=payload")).check_input()
+
+
+def test_json_on_this_machine_is_checked_before_spark_starts(options, tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"value": "v", "topic": "t", "partition": 0, "offset": 0}\n{"value": 5}\n')
+    with pytest.raises(ConfigurationError, match="line 2"):
+        SparkJob(options("--input", file)).check_input()
+
+
+def test_files_that_only_spark_knows_are_checked_by_spark(options, tmp_path):
+    SparkJob(options("--input", "s3a://bucket/a.jsonl")).check_input()
+    SparkJob(options("--topic", "t")).check_input()
+
+
+def test_spark_connect_reads_no_files(options, tmp_path):
+    connected = options("--remote", "sc://a:1", "--input", tmp_path)
+    with pytest.raises(ConfigurationError, match=r"with --remote, name topics or a table"):
+        SparkJob(connected).check_input()
+    SparkJob(options("--remote", "sc://a:1", "--input", "table:t")).check_input()
+    with pytest.raises(ConfigurationError, match="--remote: with topics only"):
+        SparkJob(options("--remote", "sc://a:1")).sinks({})
+
+
+def test_work_that_needs_spark_is_not_done_without_it(options):
+    on = SparkJob(options())
+    assert on_spark(on, "--streaming") is on
+    with pytest.raises(ConfigurationError, match=r"^--streaming needs Spark: leave out --local$"):
+        on_spark(LocalJob(options("--local")), "--streaming")
+
+
+def test_local_decides_where_a_command_runs(options):
+    with job(options("--local")) as command_job:
+        assert isinstance(command_job, LocalJob)
+    with job(options()) as command_job:
+        assert isinstance(command_job, SparkJob)
+
+
+def test_without_pyspark_the_error_names_the_package(options, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(ConfigurationError, match=r"penstock-kafka\[spark\]"), job(options()):
+        pass
+
+
+@pytest.mark.parametrize(
+    "error", [UnavailableError("no broker"), ConnectionResetError("no broker")]
+)
+@pytest.mark.parametrize("arguments", [(), ("--local",)])
+def test_an_unavailable_cluster_ends_a_command_with_3(options, error, arguments):
+    with pytest.raises(CommandError, match=r"^no broker$") as raised, job(options(*arguments)):
+        raise error
+    assert raised.value.code == ExitCode.CLUSTER_FAILED
+
+
+@pytest.mark.parametrize("error", [ConfigurationError("x"), CommandError("x", 1)])
+@pytest.mark.parametrize("arguments", [(), ("--local",)])
+def test_errors_that_have_a_code_keep_it(options, error, arguments):
+    with pytest.raises(type(error)) as raised, job(options(*arguments)):
+        raise error
+    assert raised.value is error
+
+
+def test_records_that_cannot_be_read_end_a_command_without_spark_with_3(options):
+    with pytest.raises(CommandError, match=r"^torn$") as raised, job(options("--local")):
+        raise MalformedError("torn")
+    assert raised.value.code == ExitCode.CLUSTER_FAILED
+
+
+@pytest.mark.parametrize("arguments", [(), ("--local",)])
+def test_an_error_of_the_code_is_not_hidden(options, arguments):
+    with pytest.raises(ZeroDivisionError), job(options(*arguments)):
+        raise ZeroDivisionError

@@ -1,0 +1,114 @@
+"""Frames of users: which columns are taken, and how an error explains the others."""
+
+import pytest
+
+from penstock.configuration import ConfigurationError
+from penstock.spark.frames.frame_columns import check_columns, check_frame
+from penstock.spark.frames.kafka_columns import COLUMNS
+
+pytestmark = pytest.mark.unit
+ALL = list(COLUMNS.items())
+
+
+def check(types, needed=("value",), optional=("key",)):
+    check_columns(types, needed, "judging needs", optional)
+
+
+def changed(**types):
+    return [*{**COLUMNS, **types}.items()]
+
+
+@pytest.mark.parametrize(
+    ("types", "needed"),
+    [
+        (ALL, COLUMNS),
+        ([("value", "binary")], ["value"]),
+        ([("value", "binary"), ("other", "void"), ("other", "void")], ["value"]),
+        (changed(partition="bigint", offset="int", timestampType="tinyint"), COLUMNS),
+        (changed(topic="string collate UNICODE"), COLUMNS),
+        (changed(topic="varchar(9)"), COLUMNS),
+        (changed(topic="char(9)"), COLUMNS),
+    ],
+)
+def test_columns_that_are_taken(types, needed):
+    check(types, needed, COLUMNS)
+
+
+def error_of(types, needed=("value",), optional=("key",)):
+    with pytest.raises(ConfigurationError) as raised:
+        check(types, needed, optional)
+    return str(raised.value)
+
+
+def test_missing_columns_are_named_with_their_types():
+    text = error_of([("value", "binary")], ("key", "topic", "partition", "value"))
+    assert text == (
+        "the records have no column key, topic, partition, which judging needs; there are value; "
+        'where it is not known, give frame.withColumns({"key": F.lit(None).cast("binary"), '
+        '"topic": F.lit("NAME"), "partition": F.lit(0)})'
+    )
+
+
+def test_a_column_in_another_case_is_to_be_renamed():
+    text = error_of([("VALUE", "binary")])
+    assert text.endswith('; there are VALUE; rename it: frame.withColumnRenamed("VALUE", "value")')
+
+
+def test_headers_are_read_by_an_option():
+    text = error_of([("value", "binary")], ("value", "headers"))
+    assert "there are value (read Kafka with includeHeaders=true); where" in text
+
+
+@pytest.mark.parametrize("name", ["value", "key"])
+def test_a_column_may_not_be_there_twice(name):
+    types = [("value", "binary"), ("key", "binary"), (name, "binary")]
+    assert error_of(types) == f"the frame has two columns {name}: drop or rename one"
+
+
+@pytest.mark.parametrize(
+    ("name", "spark_type", "how"),
+    [
+        ("value", "string", 'not binary: give it as F.col("value").cast("binary")'),
+        ("value", "void", 'not binary: give it as F.lit(None).cast("binary")'),
+        ("value", "bigint", 'not binary: give it as F.col("value").cast("binary")'),
+        ("topic", "binary", 'not string: give it as F.col("topic").cast("string")'),
+        ("partition", "string", 'not int: give it as F.col("partition").cast("int")'),
+        ("timestamp", "bigint", 'timestamp: give it as F.timestamp_millis("timestamp"), if it is'),
+        ("timestamp", "date", 'not timestamp: give it as F.col("timestamp").cast("timestamp")'),
+        ("headers", "array<struct<key:string,value:string>>", 'give it as F.transform("headers"'),
+        ("headers", "map<string,binary>", "headers is map<string,binary>, not array<struct<key:"),
+    ],
+)
+def test_a_wrong_type_is_explained(name, spark_type, how):
+    text = error_of(changed(**{name: spark_type}), COLUMNS)
+    assert text.startswith(f"column {name} is {spark_type}, not ")
+    assert how in text
+
+
+def test_headers_of_another_kind_have_no_expression():
+    assert "give" not in error_of(changed(headers="map<string,binary>"), COLUMNS)
+
+
+def test_a_type_of_a_column_that_is_not_used_does_not_matter():
+    check([("value", "binary"), ("topic", "void")])
+
+
+class Frame:
+    dtypes = ()
+
+    def mapInArrow(self): ...  # noqa: N802 - Spark's name
+
+
+class Empty:
+    """It has neither columns nor the method of a frame."""
+
+
+def test_anything_but_a_frame_is_an_error_with_its_kind():
+    frame = Frame()
+    assert check_frame(frame, "split") is frame
+    for value, kind in ((5, "int"), (Empty(), f"{__name__}.Empty")):
+        with pytest.raises(ConfigurationError) as raised:
+            check_frame(value, "split")
+        assert str(raised.value) == (
+            f"split: pass a DataFrame of Spark with Kafka's columns, not {kind}"
+        )
