@@ -22,8 +22,8 @@ def share_arenas() -> None:
 
     glibc creates up to eight of them for each core, and keeps in each what its threads have freed:
     a gateway grows by that in its first minutes. Call it before there are threads: areas that exist
-    stay. One for each core is enough for threads that
-    run at the same time. The environment of the process comes first (`MALLOC_ARENA_MAX`).
+    stay. One for each core is enough for threads that run at the same time. The environment of the
+    process comes first (`MALLOC_ARENA_MAX`).
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc
     if mallopt is not None and not any(name in os.environ for name in _ARENAS_BY_USER):

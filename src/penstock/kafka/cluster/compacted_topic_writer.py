@@ -61,7 +61,7 @@ class _Append:
 
 
 @dataclass(slots=True, frozen=True)
-class _Waiting:
+class _UnsentRecord:
     """A record that is not sent yet."""
 
     key: bytes
@@ -91,8 +91,8 @@ class CompactedTopicWriter:
         self.topic = topic
         self._connection = connection
         self._source = own_source(topic, _PARTITION)
-        self._changed = threading.Condition()
-        self._waiting: deque[_Waiting] = deque()
+        self._condition = threading.Condition()
+        self._unsent_records: deque[_UnsentRecord] = deque()
         self._pipeline: Pipeline | None = None
         self._offset = -1
         self._cause = ""
@@ -107,9 +107,11 @@ class CompactedTopicWriter:
         """
         together = _Append(len(records), callback)
         deadline = time.monotonic() + MESSAGE_TIMEOUT_S
-        with self._changed:
-            self._waiting += [_Waiting(*record, together, deadline) for record in records]
-            self._changed.notify()
+        with self._condition:
+            self._unsent_records += [
+                _UnsentRecord(*record, together, deadline) for record in records
+            ]
+            self._condition.notify()
 
     def run(self, stopped: threading.Event) -> None:
         """Write records, and call back with their results, until the event is set."""
@@ -123,14 +125,14 @@ class CompactedTopicWriter:
     def close(self, timeout_s: float) -> None:
         """Write the records that are waiting, when `run` has ended. Blocks."""
         deadline = time.monotonic() + timeout_s
-        while self._waiting and time.monotonic() < deadline:
+        while self._unsent_records and time.monotonic() < deadline:
             self._write_next(0)
 
     def _write_next(self, timeout_s: float) -> None:
         """Write the records that are waiting, as many as a batch takes; wait for the first."""
-        with self._changed:
-            if not self._waiting:
-                self._changed.wait(timeout_s)
+        with self._condition:
+            if not self._unsent_records:
+                self._condition.wait(timeout_s)
             records = self._take()
         if not records:
             return
@@ -138,7 +140,7 @@ class CompactedTopicWriter:
         for number, record in enumerate(records):
             record.together.settle(end and end - len(records) + number + 1, failure)
 
-    def _outcome(self, records: Sequence[_Waiting]) -> tuple[int, str | None]:
+    def _outcome(self, records: Sequence[_UnsentRecord]) -> tuple[int, str | None]:
         """Write a batch; return the offset after it, or 0 and why that is not known."""
         deadline = records[0].deadline
         if deadline <= time.monotonic():
@@ -154,15 +156,17 @@ class CompactedTopicWriter:
         self._pipeline = None
         return 0, failure
 
-    def _take(self) -> list[_Waiting]:
-        records: list[_Waiting] = []
+    def _take(self) -> list[_UnsentRecord]:
+        records: list[_UnsentRecord] = []
         size = 0
-        while self._waiting and (not records or size + self._waiting[0].size <= _BATCH_BYTES):
-            records.append(self._waiting.popleft())
+        while self._unsent_records and (
+            not records or size + self._unsent_records[0].size <= _BATCH_BYTES
+        ):
+            records.append(self._unsent_records.popleft())
             size += records[-1].size
         return records
 
-    def _write(self, records: Sequence[_Waiting], deadline: float) -> int:
+    def _write(self, records: Sequence[_UnsentRecord], deadline: float) -> int:
         """Write a batch; return the offset after it, or 0 if that is not known."""
         if self._pipeline is None:
             self._pipeline = idempotent_pipeline(

@@ -59,7 +59,7 @@ class AuditTopicError(UnavailableError):
     """The topic cannot be described or created now. The message is for users."""
 
 
-class _Waiting(NamedTuple):
+class _UnstoredRecord(NamedTuple):
     """A record that is not stored yet.
 
     Attributes:
@@ -85,8 +85,8 @@ class AuditTopic:
         self._properties = properties
         self._file = file
         self._where = f"{file}: audit.topic: {topic}"
-        self._waiting: deque[_Waiting] = deque()
-        self._sending: list[_Waiting] = []
+        self._unsent_records: deque[_UnstoredRecord] = deque()
+        self._sent_records: list[_UnstoredRecord] = []
         self._retry_at = 0.0
         self._pipeline: Pipeline | None = None
 
@@ -141,11 +141,11 @@ class AuditTopic:
 
     def take(self, records: Sequence[bytes]) -> None:
         """Take records, which `work` sends."""
-        self._waiting += map(_Waiting, records)
+        self._unsent_records += map(_UnstoredRecord, records)
 
     def work(self) -> float | None:
         """Send records, and take the brokers' responses; retry what they did not store."""
-        if not self._sending and not self._waiting:
+        if not self._sent_records and not self._unsent_records:
             return None
         pause_s = self._retry_at - time.monotonic()
         if pause_s > 0:
@@ -154,15 +154,15 @@ class AuditTopic:
             self._send_some()
         except (ClientError, WireError) as error:
             self._fail(error)
-        return 0.0 if self._sending or self._waiting else None
+        return 0.0 if self._sent_records or self._unsent_records else None
 
     def reopen(self) -> None:
         """Do nothing: a topic is not renamed."""
 
     def close(self) -> None:
         """Give up undelivered records."""
-        self._sending = []
-        self._waiting.clear()
+        self._sent_records = []
+        self._unsent_records.clear()
 
     def _send_some(self) -> None:
         """Send a batch, unless one is on its way; wait for its response for a moment.
@@ -171,18 +171,18 @@ class AuditTopic:
             ClientError: It is not stored.
             WireError: A response cannot be read.
         """
-        if not self._sending:
+        if not self._sent_records:
             self._begin()
         if self._pipeline is None or self._pipeline.poll(_POLL_S):
-            records, self._sending = self._sending, []
+            records, self._sent_records = self._sent_records, []
             self._settle([each.record for each in records], is_written=True)
 
     def _begin(self) -> None:
         if self._pipeline is None:
             self._pipeline = self._new_pipeline()
         partition = self._partition()
-        self._sending = self._next_records()
-        batch = own_batch([(None, each.record) for each in self._sending], LZ4)
+        self._sent_records = self._next_records()
+        batch = own_batch([(None, each.record) for each in self._sent_records], LZ4)
         self._pipeline.put(self.name, partition, batch, own_source(self.name, partition))
 
     def _new_pipeline(self) -> Pipeline:
@@ -205,28 +205,31 @@ class AuditTopic:
             raise response_error(LEADER_NOT_AVAILABLE, f"topic {self.name}")
         return random.choice(numbers)  # noqa: S311 - no secret
 
-    def _next_records(self) -> list[_Waiting]:
+    def _next_records(self) -> list[_UnstoredRecord]:
         """Return the records of the next batch."""
-        records = [self._waiting.popleft()]
+        records = [self._unsent_records.popleft()]
         size = len(records[0].record)
-        while self._waiting and not (records[0].is_alone or self._waiting[0].is_alone):
-            size += len(self._waiting[0].record)
+        while self._unsent_records and not (
+            records[0].is_alone or self._unsent_records[0].is_alone
+        ):
+            size += len(self._unsent_records[0].record)
             if size > _BATCH_BYTES:
                 break
-            records.append(self._waiting.popleft())
+            records.append(self._unsent_records.popleft())
         return records
 
     def _fail(self, error: ClientError | WireError) -> None:
         """Send the records of a batch again; drop a record if brokers refuse it."""
         self._pipeline = None  # its sequence numbers are used up
-        records, self._sending = self._sending, []
+        records, self._sent_records = self._sent_records, []
         is_rejected = _code(error) in _REJECTED
         if is_rejected and len(records) == 1:
             self._warn(str(error))
             self._settle([records[0].record], is_written=False)
             return
-        self._waiting.extendleft(
-            _Waiting(record, is_alone or is_rejected) for record, is_alone in reversed(records)
+        self._unsent_records.extendleft(
+            _UnstoredRecord(record, is_alone or is_rejected)
+            for record, is_alone in reversed(records)
         )
         if not is_rejected:
             self._warn(str(error))
