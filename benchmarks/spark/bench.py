@@ -219,7 +219,7 @@ def run(
     servers = kafka.bootstrap_servers
     properties = {"bootstrap.servers": servers}
     access = ClusterAccess.of(properties, files[0])
-    cluster = Cluster(properties, files[0].parent)
+    cluster = Cluster(properties, files[0])
     ranges = cluster.ranges(cluster.topics("orders"), "earliest")
     ids = {topic.name: topic.topic_id for topic in cluster.topics("orders")}
     plan, own, redacting = (load_plan(file, topic_ids=ids) for file in files)

@@ -21,7 +21,7 @@
     │   └── UnavailableError
     │       ├── ArtifactError            Java, or what is fetched from a Maven repository
     │       ├── AuditTopicError          gateway: the topic of the audit trail
-    │       ├── ClientError              client: what reads and writes raw batches
+    │       ├── ClientError              client: requests to brokers
     │       │   ├── BrokerUnreachableError
     │       │   │   └── ConnectionLostError
     │       │   ├── LoginError
@@ -37,6 +37,7 @@
     │       │       ├── AbortedError
     │       │       ├── FencedError
     │       │       │   └── TakenOverError  a later run of the job
+    │       │       ├── NotOpenError        its transactions ended before they were decided
     │       │       ├── RefusedBatchError
     │       │       ├── TooManyTasksError
     │       │       └── UnknownOutcomeError
@@ -44,12 +45,12 @@
     │       │   └── NotDescribedError    cluster: a topic
     │       ├── CompactedTopicError      a topic that stores state of Penstock
     │       ├── LocalKafkaError          local: the Kafka of `penstock dev`
-    │       ├── LostPlaceError           client: how far a job has come is not known any more
+    │       ├── LostPlaceError           cluster: how far a job has come is not known any more
     │       ├── MetadataUnavailableError  gateway: the cluster does not return metadata
     │       ├── PostponedError           engine: a policy cannot decide about stored records now
     │       ├── NativeThreadsError       gateway: PENSTOCK_NATIVE_LANE, where it is not possible
     │       ├── RecordsLostError         stored: retention removed records before they were read
-    │       ├── TokenError               cluster: no token of SASL OAUTHBEARER
+    │       ├── TokenError               client: no token of SASL OAUTHBEARER
     │       ├── SparkError               spark: a session or a job
     │       │   ├── OldCheckpointError   spark: a table has later micro-batches than a checkpoint
     │       │   ├── SharedTargetError    spark: another job writes to the same folder or table

@@ -78,10 +78,11 @@ def test_only_topics_without_a_wildcard_are_created(tmp_path):
     assert _named_topics(load_configuration(file)) == ["orders"]
 
 
-def test_a_topic_that_cannot_be_created_is_reported_in_a_single_line(kafka, capsys):
-    _create_topics(kafka.bootstrap_servers, ["no topic", "dev-can-create-this"])
+def test_a_topic_that_cannot_be_created_is_reported_in_a_single_line(kafka, tmp_path, capsys):
+    file = tmp_path / "penstock.properties"
+    _create_topics(kafka.bootstrap_servers, file, ["no topic", "dev-can-create-this"])
     assert capsys.readouterr().out.startswith("topic no topic is not created: ")
-    _create_topics(kafka.bootstrap_servers, ["dev-can-create-this"])
+    _create_topics(kafka.bootstrap_servers, file, ["dev-can-create-this"])
     assert "already exists" in capsys.readouterr().out
 
 
@@ -147,7 +148,7 @@ async def test_a_topic_that_is_named_for_the_first_time_is_created(kafka, tmp_pa
             output += capsys.readouterr().out
     watching.cancel()
     assert output == "reloaded\ntopic dev-new is created\n"
-    assert _create_topics(kafka.bootstrap_servers, ["dev-new"]) == []
+    assert _create_topics(kafka.bootstrap_servers, file, ["dev-new"]) == []
 
 
 @pytest.mark.system

@@ -26,7 +26,7 @@ def test_a_password(mechanism):
 
 
 def test_librdkafkas_names():
-    given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "PLAIN",
+    given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
              "sasl.username": "u", "sasl.password": "p"}  # fmt: skip
     assert read_login(given, "")[:3] == ("PLAIN", "u", "p")
 

@@ -11,15 +11,9 @@ KIP_1139 = {
     "sasl.oauthbearer.client.credentials.client.secret": "s3",
     "sasl.oauthbearer.scope": "a b",
 }
-LIBRDKAFKA = {
-    "sasl.oauthbearer.client.id": "me",
-    "sasl.oauthbearer.client.secret": "s3",
-    "sasl.oauthbearer.scope": "a b",
-    "sasl.oauthbearer.method": "oidc",
-}
 
 
-@pytest.mark.parametrize("given", [JAAS, KIP_1139, LIBRDKAFKA])
+@pytest.mark.parametrize("given", [JAAS, KIP_1139])
 def test_each_form_has_the_same_meaning(given):
     found = read_oauth({TOKEN_URL: " https://a/b ", **given}, "")
     assert found[:4] == ("https://a/b", "me", "s3", "a b")
@@ -28,11 +22,10 @@ def test_each_form_has_the_same_meaning(given):
 
 
 def test_keys_of_the_endpoint_and_the_token():
-    text = 'x required extension_who="me" ssl.truststore.location="t.pem" unsecured="1";'
+    text = 'x required extension_who="me" extension_where="here" ssl.truststore.location="t.pem" unsecured="1";'
     given = {
         TOKEN_URL: "file:///t",
         "sasl.jaas.config": text,
-        "sasl.oauthbearer.extensions": "who=else,where=here",
         "sasl.login.connect.timeout.ms": "500",
         "sasl.login.read.timeout.ms": "1500",
         "sasl.login.refresh.window.factor": "0.5",
@@ -50,21 +43,12 @@ def test_a_timeout_of_0_is_the_default():
     assert read_oauth(given, "").timeout_s == 10.0
 
 
-def test_librdkafkas_authority_of_the_endpoint():
-    found = read_oauth({TOKEN_URL: "file:///t", "https.ca.location": "t.pem"}, "")
-    assert found.tls == {"ssl.truststore.location": "t.pem"}
-
-
 @pytest.mark.parametrize(
     ("properties", "text"),
     [
         ({}, r"needs upstream\.sasl\.oauthbearer\.token\.endpoint\.url"),
         ({TOKEN_URL: "ftp://a/b", **JAAS}, "must begin with https:"),
         ({TOKEN_URL: "https://a/b"}, "needs clientId and clientSecret"),
-        (
-            {TOKEN_URL: "file:///t", "sasl.oauthbearer.extensions": "who"},
-            "extensions must be name=value",
-        ),
     ],
 )
 def test_missing_keys_are_named(properties, text):

@@ -4,7 +4,6 @@ import ssl
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -15,7 +14,6 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.clients.librdkafka_keys import client_properties
 from penstock.configuration.clients.stores import CHAIN, KEY, TRUSTED, with_contents
 from penstock.configuration.clients.tls import client_context
 from penstock.gateway.listening.tls import server_context
@@ -74,14 +72,6 @@ def test_contents_are_as_good_as_files_to_python(properties, tmp_path):
     assert ends[1].getpeercert()["subjectAltName"] == (("IP Address", "127.0.0.1"),)
 
 
-def test_contents_are_as_good_as_files_to_librdkafka(properties, tmp_path):
-    translated = client_properties(with_contents(properties, tmp_path / "x"), Path("/elsewhere"))
-    assert {key for key in translated if key.startswith("ssl")} == {
-        "ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem"
-    }  # fmt: skip
-    AdminClient({**translated, "log_level": 0})
-
-
 @pytest.mark.parametrize("store", ["truststore", "keystore"])
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
@@ -100,7 +90,7 @@ def test_stores_of_java_are_refused_with_the_reason(tmp_path, store, name, conte
     with pytest.raises(ConfigurationError, match=expected):
         with_contents(given, tmp_path / "penstock.properties")
     with pytest.raises(ConfigurationError, match=expected):
-        client_properties(given, tmp_path)
+        client_context(given, tmp_path / "penstock.properties")
 
 
 def test_a_real_pkcs12_store_is_known_by_its_bytes(files, tmp_path):

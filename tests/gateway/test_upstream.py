@@ -39,7 +39,7 @@ async def listening(monkeypatch):
 
 def upstream(bootstrap, known=()):
     """An `Upstream` that knows brokers, the attempts that it reports, and its tasks."""
-    configuration = SimpleNamespace(upstream_properties={}, folder=Path())
+    configuration = SimpleNamespace(upstream_properties={}, folder=Path(), path=Path("file"))
     started, attempts = [], []
     made = Upstream(configuration, None, started.append)
     made.watch(lambda address, reason: attempts.append((address, bool(reason))))

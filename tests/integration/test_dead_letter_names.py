@@ -16,10 +16,9 @@ from confluent_kafka.admin import (
 )
 
 from penstock.engine.topic_configs.index import TopicConfigRecord, topic_key
-from penstock.kafka.cluster.offsets import uuid_of
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
-from tests.integration.reading import read_topic
+from tests.integration.reading import read_topic, topic_id
 from tests.integration.secure_brokers import secured, secured_admin
 from tests.secured import acl, as_admin, as_alice, files, upstream_as_admin
 
@@ -162,9 +161,9 @@ def test_a_client_does_not_reach_a_topic_whose_name_begins_with_that_of_its_own(
         assert error is not None
     assert attack.alter("ord", NAME, "${topic}ers").name() == "INVALID_CONFIG"
     # What an earlier version of the gateway stored has no effect.
-    found = secured_admin.describe_topics(_collection("ord"))["ord"].result(60)
     record = TopicConfigRecord("ord", {NAME: "${topic}ers"}, "older")
-    _write(attack, SETTINGS, topic_key(uuid_of(found.topic_id)).encode(), record.encode())
+    key = topic_key(topic_id(secured_admin, "ord")).encode()
+    _write(attack, SETTINGS, key, record.encode())
     attack.running.restart()
     assert attack.produce("ord", b"bad 1") == [None]
     assert attack.stored("orders") == []

@@ -82,7 +82,9 @@ def test_a_leader_has_committed_once_a_record_of_its_epoch_is_stored(cluster, ad
         assert not leader.has_committed, (
             "a former leader could have more records, and become the leader again"
         )
-        metadata = ClusterMetadata({"bootstrap.servers": cluster.bootstrap_servers}, tmp_path)
+        metadata = ClusterMetadata(
+            {"bootstrap.servers": cluster.bootstrap_servers}, tmp_path / "file"
+        )
         known = asyncio.run(leaders_of(metadata, lambda topic: topic == TOPIC, 10))
         assert known == {(TOPIC, 0): leader.epoch}
         store(client)

@@ -1,7 +1,6 @@
-"""The gateway's own principal, by each mechanism and in each form of the keys, in each client.
+"""The gateway's own principal, by each mechanism and in each form of the keys.
 
-librdkafka (brokers, state, offsets), the client of raw batches, and Kafka's Java client with what
-Spark's connector would get.
+In Penstock's client, and in Kafka's Java client with what Spark's connector would get.
 """
 
 import base64
@@ -24,7 +23,7 @@ from penstock.kafka.local import LocalKafka
 from tests.conftest import create_topic
 from tests.gateways import PENSTOCK, RunningGateway, gateway_port, write_configuration
 from tests.integration.reading import read_topic, values_of
-from tests.kafka.cluster.token_endpoint import TokenEndpoint
+from tests.kafka.client.token_endpoint import TokenEndpoint
 from tests.secured import (
     ADMIN_LOGIN,
     SCRAM,
@@ -187,7 +186,7 @@ def test_a_password(secured, files, tmp_path, form):
     create_topic(admin, topic)
     upstream = {"sasl.mechanism": form, "sasl.jaas.config": PASSWORD.get(form)}
     if form == "librdkafka":
-        upstream = {"sasl.mechanisms": "PLAIN", "sasl.username": "admin",
+        upstream = {"sasl.mechanism": "PLAIN", "sasl.username": "admin",
                     "sasl.password": "a-secret"}  # fmt: skip
     upstream |= {"security.protocol": "SASL_SSL", "ssl.truststore.location": files.trust}
     client = as_admin("", files)

@@ -130,7 +130,7 @@ def test_a_connection_with_wrong_keys_is_explained(secured, files, tmp_path, key
     }
     if given["ssl.truststore.location"] == "other":
         given["ssl.truststore.location"] = str(Files(tmp_path).trust)
-    found = fault_of(given, tmp_path)
+    found = fault_of(given, tmp_path / "file")
     assert fault in found
     assert bool(found) is bool(fault)
 
@@ -143,7 +143,7 @@ def test_a_broker_without_tls_and_login_is_explained(kafka, files, tmp_path, pro
         "ssl.truststore.location": str(files.trust),
     }
     expected = f"the broker expects upstream.security.protocol=PLAINTEXT, not {protocol}"
-    assert fault_of(keys, tmp_path) == ("" if protocol == "PLAINTEXT" else expected)
+    assert fault_of(keys, tmp_path / "file") == ("" if protocol == "PLAINTEXT" else expected)
 
 
 def test_a_wrong_password_is_named_by_check(secured, files, tmp_path):

@@ -107,7 +107,7 @@ def opened(cluster, tmp_path):
     def open_(name: str) -> list:
         properties = {"bootstrap.servers": cluster.bootstrap_servers}
         topic = CompactedTopic(
-            properties, tmp_path, name, tmp_path / "file", key="key", otherwise="do without"
+            properties, name, tmp_path / "file", key="key", otherwise="do without"
         )
         with capture_logs() as lines:
             topic.open(60)

@@ -24,7 +24,7 @@ def audited(request, runner, kafka, plan):
 
     def audit(*topics, start="earliest", **options):
         loaded = plan()
-        cluster = Cluster(properties, loaded.path.parent)
+        cluster = Cluster(properties, loaded.path)
         access = ClusterAccess.of(properties, loaded.path)
         ranges = cluster.ranges(cluster.topics(",".join(topics)), start)
         return access, audit_raw(runs, access, ranges, loaded, **options)

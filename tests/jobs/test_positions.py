@@ -17,9 +17,10 @@ from penstock.jobs.positions import (
     was_kept,
 )
 from penstock.kafka.client.errors import TruncatedError
-from penstock.kafka.client.places import PlaceRecords, Places
 from penstock.kafka.client.positions import Claim, Position, PositionTask
+from penstock.kafka.client.writing.place_records import PlaceRecords
 from penstock.kafka.cluster.compacted_topic import LogRecord
+from penstock.kafka.cluster.places import Places
 from penstock.kafka.cluster.ranges import OffsetRange, Partition
 from penstock.kafka.records.stored_batch import read_stored_batch
 

@@ -369,7 +369,7 @@ def same_at_all_doors(
     assert all(
         not int(response.error_code) for response in send(bootstrap, name, batches, partitions)
     )
-    cluster = Cluster(plan.configuration.upstream_properties, plan.path.parent)
+    cluster = Cluster(plan.configuration.upstream_properties, plan.path)
     ranges = cluster.ranges(cluster.topics(name), "earliest")
 
     doors = {"frames": by_frames(spark, plan, ranges)}

@@ -159,7 +159,7 @@ class Sinks:
                 ).values()
                 assert int(answer.error_code) == 0, (codec, record)
         properties = self.plan.configuration.upstream_properties
-        cluster = Cluster(properties, self.plan.path.parent)
+        cluster = Cluster(properties, self.plan.path)
         return cluster.ranges(cluster.topics(name), "earliest")
 
     def by_connector(self, ranges: Sequence[OffsetRange]) -> list[tuple[Any, ...]]:

@@ -96,7 +96,7 @@ def test_counts_equal_the_verdicts_of_spark(properties, gateway, spark, kafka, t
 def by_spark(spark, file, topic, records):
     """Return how often gateways have to count each policy and outcome."""
     plan = load_plan(file)
-    cluster = Cluster(plan.configuration.upstream_properties, plan.path.parent)
+    cluster = Cluster(plan.configuration.upstream_properties, plan.path)
     ranges = cluster.ranges(cluster.topics(topic), "earliest")
     plans = Plan(plan.configuration.policies)
     if plan.has_interceptors:

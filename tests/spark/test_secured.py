@@ -52,7 +52,7 @@ def test_a_store_of_java_is_wrong_use_with_a_reason(command, configured, tmp_pat
     done = command("audit", file, "--topic", "t")
     assert done.code == 2, done
     assert f"{key} must be a PEM file, and {tmp_path / 'client.store'} is JKS" in done.err
-    assert "Penstock's clients are written in Python and C" in done.err
+    assert "Penstock's client is written in Python" in done.err
 
 
 def test_a_stream_does_not_continue_without_a_topic_that_it_may_not_describe(

@@ -132,10 +132,11 @@ def test_offsets_by_partition_need_a_single_topic(command, file, topics):
 def test_tasks_reach_executors_and_each_gets_its_own(spark, file, topics, ordered):
     """What a job on raw batches does before it reads: plan, pack, travel, connect."""
     configuration = load_configuration(file)
-    cluster = Cluster(configuration.upstream_properties, configuration.folder)
-    ranges = cluster.ranges(cluster.topics(",".join(topics)), "earliest")
+    cluster = Cluster(configuration.upstream_properties, configuration.path)
+    stored_topics = cluster.topics(",".join(topics))
+    ranges = cluster.ranges(stored_topics, "earliest")
     access = ClusterAccess.of(configuration.upstream_properties, configuration.path)
-    assert measured(access.connect(), ranges).offset_bytes.keys() == {
+    assert measured(access.connect(), cluster, stored_topics).offset_bytes.keys() == {
         offset_range.of for offset_range in ranges if offset_range.offsets
     }
     tasks = plan_tasks(ranges, cores=2, sizes=Sizes(default_bytes=2**21), ordered=ordered)

@@ -138,7 +138,7 @@ def _of_topic(
     if options.bootstrap_server:
         properties["bootstrap.servers"] = options.bootstrap_server
     try:
-        cluster = Cluster(properties, configuration.folder)
+        cluster = Cluster(properties, configuration.path)
         topics = cluster.topics(topic)
         ids = {topic.name: topic.topic_id for topic in topics}
         # A refusal is written after it happened, so `--to` is looked up in the lines only.

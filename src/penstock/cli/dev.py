@@ -41,7 +41,11 @@ from penstock.configuration.properties import load_properties
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
 from penstock.gateway.server import Gateway
 from penstock.kafka.artifacts import ArtifactError, Artifacts, class_path, is_fetched, java
+from penstock.kafka.client.admin.topics import NewTopic, create_topic
+from penstock.kafka.client.connections.connection import connect
+from penstock.kafka.client.errors import ClientError
 from penstock.kafka.cluster.brokers import UnreachableError
+from penstock.kafka.wire.errors import WireError
 from penstock.queued_output import queue_standard_output
 
 if TYPE_CHECKING:
@@ -61,6 +65,7 @@ _PORTS_NEEDED: Final = 3
 _CONSOLE: Final = "metrics.listener"
 _SAMPLE_TOPIC: Final = "orders"
 _SAMPLE_ORDERS: Final = ('{"id": 1, "amount": 12.5}', '{"id": 2, "amount": -1}')
+_CREATE_TIMEOUT_S: Final = 60.0
 _NO_KAFKA: Final = "127.0.0.1:1"
 """Stands for the local Kafka until that runs; nothing connects to it."""
 
@@ -135,7 +140,7 @@ async def _serve(
     with steps.step("starting the gateway"):
         address = await gateway.start()
     try:
-        await asyncio.to_thread(_create_topics, kafka, topics)
+        await asyncio.to_thread(_create_topics, kafka, file, topics)
         _greet(file, kafka, address, gateway.metrics_address, scratch, topics)
         watching = loop.create_task(_reload_when_saved(gateway, file, kafka, set(topics)))
         await ended.wait()
@@ -184,7 +189,7 @@ async def _reload_when_saved(
             print("reloaded", flush=True)
             new = [name for name in _named_topics(result.configuration) if name not in known_topics]
             known_topics.update(new)
-            for name in await asyncio.to_thread(_create_topics, kafka, new):
+            for name in await asyncio.to_thread(_create_topics, kafka, file, new):
                 print(f"topic {name} is created", flush=True)
 
 
@@ -270,22 +275,16 @@ def _named_topics(configuration: Configuration) -> list[str]:
     return [glob for glob in dict.fromkeys(globs) if not is_glob(glob)]
 
 
-def _create_topics(kafka: str, names: Sequence[str]) -> list[str]:
+def _create_topics(kafka: str, file: Path, names: Sequence[str]) -> list[str]:
     """Create topics, so that the first record has somewhere to go; return those that are."""
-    from confluent_kafka import KafkaException  # noqa: PLC0415
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
-    from confluent_kafka.cimpl import NewTopic  # noqa: PLC0415
-
     created_topics: list[str] = []
-    if not names:
-        return created_topics
-    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
-    for name, created in admin.create_topics([NewTopic(topic, 1) for topic in names]).items():
+    connection = connect({"bootstrap.servers": kafka}, file)
+    for name in names:
         try:
-            created.result()
+            create_topic(connection, NewTopic(name, 1), _CREATE_TIMEOUT_S)
             created_topics.append(name)
-        except KafkaException as error:
-            print(f"topic {name} is not created: {error.args[0].str()}", flush=True)
+        except (ClientError, WireError) as error:
+            print(f"topic {name} is not created: {error}", flush=True)
     return created_topics
 
 

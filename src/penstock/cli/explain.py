@@ -138,7 +138,7 @@ def _from_cluster(
     if options.bootstrap_server:
         properties["bootstrap.servers"] = options.bootstrap_server
     try:
-        cluster = Cluster(properties, configuration.folder)
+        cluster = Cluster(properties, configuration.path)
         topic = cluster.topic(options.topic)
         record = cluster.record(topic, int(partition), int(offset))
     except ClusterError as error:

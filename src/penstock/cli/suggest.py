@@ -134,7 +134,7 @@ async def _from_cluster(options: argparse.Namespace, configuration: Configuratio
     if options.bootstrap_server:
         properties["bootstrap.servers"] = options.bootstrap_server
     try:
-        cluster = Cluster(properties, configuration.folder)
+        cluster = Cluster(properties, configuration.path)
         topic = await asyncio.to_thread(cluster.topic, options.topic)
         ranges = await asyncio.to_thread(cluster.ranges, (topic,), options.start, options.end)
         part = excerpt(ranges, options.limit)

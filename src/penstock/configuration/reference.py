@@ -47,7 +47,7 @@ copy a Java client's file. Error messages contain no values.
 - OAUTHBEARER gets a token from `upstream.sasl.oauthbearer.token.endpoint.url` (KIP-768):
   `https:` or `http:` with the client credentials grant, or `file:`. Client id, secret and scope
   are the options `clientId`, `clientSecret` and `scope` of `upstream.sasl.jaas.config`, or the
-  keys of KIP-1139 or of librdkafka; the option `ssl.truststore.location` (PEM, also on Spark's
+  keys of KIP-1139; the option `ssl.truststore.location` (PEM, also on Spark's
   executors) has the endpoint's certificates. `upstream.sasl.login.callback.handler.class` can only
   name Kafka's handler. For tests, `unsecuredLoginStringClaim_sub` creates unsigned tokens.
 - Key and trust stores, the listener's too, are PEM: a file (`location`), or the text itself
@@ -55,7 +55,7 @@ copy a Java client's file. Error messages contain no values.
   `upstream.ssl.truststore.certificates`). Java key stores (JKS, PKCS12) are an error.
 - Kafka's Java client (4.0 and newer, but not Spark 4.2's) only contacts the endpoints in its
   system property `org.apache.kafka.sasl.oauthbearer.allowed.urls`.
-- Keys that only librdkafka has are passed to librdkafka. An unknown key is an error.
+- Other keys of librdkafka are an error, which has Kafka's name; so is an unknown key.
 
 | keys | effect |
 |---|---|

@@ -21,9 +21,9 @@ def share_arenas() -> None:
     """Have threads share the areas from which the C library allocates.
 
     glibc creates up to eight of them for each core, and keeps in each what its threads have freed:
-    with the threads of librdkafka's clients, a gateway grows by 10 MB in its first minutes. Call it
-    before there are threads: areas that exist stay. One for each core is enough for threads that
-    run at the same time. The environment of the process comes first (`MALLOC_ARENA_MAX`).
+    a gateway grows by that in its first minutes. Call it before there are threads: areas that exist
+    stay. One for each core is enough for threads that run at the same time. The environment of the
+    process comes first (`MALLOC_ARENA_MAX`).
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc
     if mallopt is not None and not any(name in os.environ for name in _ARENAS_BY_USER):

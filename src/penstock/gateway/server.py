@@ -80,7 +80,7 @@ class Gateway:
             configuration,
             name,
             self._active_policies(budget, writes, counts),
-            ClusterMetadata(configuration.upstream_properties, configuration.folder),
+            ClusterMetadata(configuration.upstream_properties, configuration.path),
             self.run,
         )
         self._reloading = Reloading(

@@ -54,8 +54,10 @@ class Upstream:
         self.addresses: Addresses | None = None
         self.cluster_id = ""
         self._properties = configuration.upstream_properties
-        self._folder = configuration.folder
-        self._tls = BrokerTls(tls, self._properties, self._folder) if tls is not None else None
+        self._file = configuration.path
+        self._tls = (
+            BrokerTls(tls, self._properties, configuration.folder) if tls is not None else None
+        )
         self.in_python = ""
         self._run = run
         self._outages = BrokerOutageLog()
@@ -152,7 +154,7 @@ class Upstream:
             brokers.UnreachableError: The cluster does not respond.
         """
         description = await asyncio.to_thread(
-            brokers.describe, self._properties, self._folder, timeout_s
+            brokers.describe, self._properties, self._file, timeout_s
         )
         self.cluster_id = description.cluster_id
         return description

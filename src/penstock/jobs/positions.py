@@ -1,7 +1,7 @@
 """Jobs that write topics: their ids, how far they have come, and whose tasks are whose.
 
 The progress of a job is kept as the committed offsets of its group, in the transactions of its
-records, and in a compacted topic (`penstock.kafka.client.places`), in the same transactions:
+records, and in a compacted topic (`penstock.kafka.cluster.places`), in the same transactions:
 brokers remove the committed offsets of a group without members after some days.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.configuration import ConfigurationError
 from penstock.jobs.tasks.retention import log_was_cut
 from penstock.kafka.client.errors import ClientError
-from penstock.kafka.client.places import LostPlaceError
+from penstock.kafka.client.partitions import numbers_by_topic
 from penstock.kafka.client.positions import (
     Claim,
     Position,
@@ -24,7 +24,8 @@ from penstock.kafka.client.positions import (
     read_positions,
     short_id,
 )
-from penstock.kafka.cluster.ranges import Partition, numbers_by_topic
+from penstock.kafka.cluster.places import LostPlaceError
+from penstock.kafka.cluster.ranges import Partition
 from penstock.kafka.wire.errors import WireError
 from penstock.kafka.wire.names import NO_ID
 
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.kafka.client.connections.connection import Connection
-    from penstock.kafka.client.places import Places
     from penstock.kafka.cluster.offsets import Topic
+    from penstock.kafka.cluster.places import Places
     from penstock.kafka.cluster.ranges import OffsetRange
 
 _REQUESTED_EVERY_S: Final = 1.0
@@ -126,7 +127,7 @@ def known_positions(
         job: The id of the job.
         topic_ids: The ids of the topics, by name.
         partitions: The partitions of the topics.
-        places: From `penstock.kafka.client.places.read_places`.
+        places: From `penstock.kafka.cluster.places.read_places`.
 
     Raises:
         LostPlaceError: A place cannot be read.

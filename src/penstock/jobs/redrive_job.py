@@ -27,9 +27,10 @@ from penstock.jobs.writing_job import (
     writing_task,
 )
 from penstock.kafka.client.errors import TruncatedError
-from penstock.kafka.client.places import PlaceRecords, find_starts
 from penstock.kafka.client.positions import PositionTask, redrive_job
 from penstock.kafka.client.protocol.write_errors import FencedError
+from penstock.kafka.client.writing.place_records import PlaceRecords
+from penstock.kafka.cluster.places import find_starts
 from penstock.kafka.cluster.ranges import OffsetRange
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
     from penstock.jobs.tasks.writing_task import WritingResult, WritingTask
     from penstock.jobs.topics.stored_topics import StoredTopics
     from penstock.jobs.writing_job import ShowPhase
-    from penstock.kafka.client.places import Places
     from penstock.kafka.cluster.offsets import Topic
+    from penstock.kafka.cluster.places import Places
 
 FORMER_GROUP: Final = "penstock-redrive"
 """The prefix of the groups that kept places before there were jobs."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from penstock.jobs.runner import Runner
     from penstock.jobs.tasks.writing_task import WritingResult
     from penstock.jobs.topics.stored_topics import StoredTopics
-    from penstock.kafka.client.places import Places
+    from penstock.kafka.cluster.places import Places
     from penstock.kafka.cluster.ranges import OffsetRange
 
 

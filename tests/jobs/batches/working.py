@@ -15,9 +15,9 @@ from penstock.jobs.batches.split import Split
 from penstock.jobs.batches.targets import Target
 from penstock.jobs.batches.task import TaskLimits, run
 from penstock.kafka.client.connections.connection import Connection
-from penstock.kafka.client.places import PlaceRecords
 from penstock.kafka.client.positions import PositionTask
 from penstock.kafka.client.reading.offset_ranges import WantedRange
+from penstock.kafka.client.writing.place_records import PlaceRecords
 from tests.engine.chains import TOPIC_ID, chain
 from tests.jobs.batches.policies import Mask, NoBad, Repair
 from tests.kafka.client.settings import FILE

@@ -2,9 +2,9 @@
 
 import uuid
 
-from penstock.kafka.client.places import PlaceRecords
 from penstock.kafka.client.positions import PositionTask
 from penstock.kafka.client.protocol.produced_batches import record_count
+from penstock.kafka.client.writing.place_records import PlaceRecords
 from penstock.kafka.cluster.compacted_topic import LogRecord
 from penstock.kafka.records.batch import read_batch
 

@@ -14,10 +14,12 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from penstock.kafka.client.connections.metadata import PartitionLeader
+from penstock.kafka.client.connections.metadata import PartitionLeader, TopicLeaders
+from penstock.kafka.client.connections.retries import Retries
 from penstock.kafka.client.errors import BrokerUnreachableError
 from penstock.kafka.client.protocol.raw_requests import RawResponse
 from penstock.kafka.records.header import HEADER, is_intact, read_producer
+from penstock.kafka.wire.names import NO_ID
 from penstock.kafka.wire.primitives import read_varint, varint
 from tests.kafka.client.settings import SETTINGS
 
@@ -50,6 +52,10 @@ class Pending:
 
     def is_done(self) -> bool:
         return self.ready
+
+    def is_done_within(self, timeout_s: float) -> bool:
+        self.ready = True
+        return True
 
     def wait(self) -> RawResponse:
         self.ready = True
@@ -105,7 +111,10 @@ class ScriptedConnection:
         self.refreshed: list[str] = []
         self.forgotten: list[tuple[str, bool]] = []
         self.leaders: list[Any] = []
+        self.leaders_of_topic = {0: PartitionLeader(1, 0)}
         self.epoch = 0
+        self.offset = 0
+        """Of the first record of a batch, in responses."""
         self.committed: dict[tuple[str, str, int], tuple[int, str]] = {}
         self.outstanding: dict[tuple[str, str, int], tuple[int, str]] = {}
         self.ended: list[bool] = []
@@ -114,11 +123,16 @@ class ScriptedConnection:
 
     # The requests of the writer to a connection.
 
-    def leader(self, topic: str, partition: int) -> PartitionLeader:
+    def leader(
+        self, topic: str, partition: int, *, timeout_s: float | None = None
+    ) -> PartitionLeader:
         step = self.leaders.pop(0) if self.leaders else None
         if step is not None:
             raise step
         return PartitionLeader(1, 0)
+
+    def topic(self, name: str, *, timeout_s: float | None = None) -> TopicLeaders:
+        return TopicLeaders(name, 0, NO_ID, self.leaders_of_topic)
 
     def refresh(self, topic: str) -> None:
         self.refreshed.append(topic)
@@ -127,7 +141,7 @@ class ScriptedConnection:
         self.forgotten.append((key, transaction))
 
     def begin(self, node: int, request: Any, *, channel: str = "") -> Pending:
-        assert channel == "produce"
+        assert channel.split(maxsplit=1)[0] in {"produce", "write", "audit"}
         results, is_lost = [], False
         sent = read_produce(request.body)
         self.requests.append([(topic, partition) for topic, partition, _ in sent])
@@ -140,7 +154,7 @@ class ScriptedConnection:
             if code in {None, UNANSWERED}:
                 code = self.logs[topic, partition].append(batch)
             results.append((topic, partition, 0 if code == LOST else int(code), text))
-        outcome: RawResponse | Exception = RawResponse(produce_response(results))
+        outcome: RawResponse | Exception = RawResponse(produce_response(results, self.offset))
         if is_lost:
             outcome = BrokerUnreachableError("the connection to 127.0.0.1:9092 was lost")
         pending = Pending(outcome)
@@ -148,7 +162,7 @@ class ScriptedConnection:
         self.pending.append(pending)
         return pending
 
-    def send_to_any(self, request: Any, response: Any) -> Any:
+    def send_to_any(self, request: Any, response: Any, *, timeout_s: float | None = None) -> Any:
         return self.send_to_coordinator("", request, response)
 
     def send_to_coordinator(
@@ -167,10 +181,8 @@ class ScriptedConnection:
             raise BrokerUnreachableError("the connection to 127.0.0.1:9092 was lost")
         return found
 
-    def retries(self):
-        from penstock.kafka.client.connections.retries import Retries
-
-        return Retries(self.settings)
+    def retries(self, limit_s: float | None = None) -> Retries:
+        return Retries(self.settings, limit_s=limit_s)
 
     # The broker.
 
@@ -289,14 +301,14 @@ def read_produce(body: bytes) -> list[tuple[str, int, bytes]]:
     return found
 
 
-def produce_response(results: list[tuple[str, int, int, str | None]]) -> bytes:
+def produce_response(results: list[tuple[str, int, int, str | None]], offset: int = 0) -> bytes:
     """A response of version 9, correlation id included: topic, partition, error code, message."""
     parts = [b"\0\0\0\1\0", varint(len(results) + 1)]
     for topic, partition, code, text in results:
         name = topic.encode()
         parts += (
             varint(len(name) + 1), name, varint(2),
-            struct.pack(">ihqqq", partition, code, -1 if code else 0, -1, 0),
+            struct.pack(">ihqqq", partition, code, -1 if code else offset, -1, 0),
             varint(1), varint(0) if text is None else varint(len(text) + 1) + text.encode(),
             b"\0", b"\0",
         )  # fmt: skip

@@ -6,6 +6,8 @@ import gc
 import os
 import socket
 import threading
+import weakref
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,13 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
 from penstock.kafka.client.connections import connection as module
-from penstock.kafka.client.connections.connection import Connection, close_all, connect
+from penstock.kafka.client.connections.connection import (
+    Connection,
+    PendingResponse,
+    close_all,
+    connect,
+    first_done,
+)
 from penstock.kafka.client.connections.metadata import metadata_request, read_topics
 from penstock.kafka.client.errors import (
     BrokerUnreachableError,
@@ -142,6 +150,57 @@ def test_a_process_has_a_connection_and_a_forked_process_another(kafka, topic):
     finally:
         close_all()
     assert not module._connections
+
+
+def test_the_nodes_of_the_cluster(connection, kafka):
+    nodes = connection.cluster(30.0)
+    assert nodes.cluster_id
+    assert nodes.controller in nodes.brokers
+    assert list(nodes.brokers) == [kafka.nodes[0].node_id]
+
+
+@pytest.mark.unit
+def test_the_first_of_several_responses():
+    futures = [Future() for _ in range(3)]
+    pending = [PendingResponse(future) for future in futures]
+    assert first_done(pending, 0.0) is None
+    futures[1].set_exception(BrokerUnreachableError("away"))
+    assert first_done(pending, 0.0) is pending[1]
+    assert pending[1].is_done_within(0.0)
+    assert not pending[0].is_done_within(0.0)
+
+
+@pytest.mark.unit
+def test_a_wait_that_ends_earlier_is_an_error():
+    future = Future()
+    with pytest.raises(BrokerUnreachableError, match=r"no answer within 0\.01 s"):
+        PendingResponse(future).wait(0.01)
+    assert future.cancelled()
+
+
+@pytest.mark.unit
+def test_nothing_is_kept_after_an_error():
+    """A future keeps its error, which keeps the frames that it passed, until they are collected."""
+
+    def fail(expected):
+        with contextlib.suppress(BrokerUnreachableError):
+            PendingResponse(failed()).wait()
+        return expected
+
+    def failed():
+        future = Future()
+        future.set_exception(BrokerUnreachableError("away"))
+        return future
+
+    class Expected:
+        pass
+
+    gc.disable()
+    try:
+        ended = weakref.ref(fail(Expected()))
+        assert ended() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.system

@@ -9,8 +9,8 @@ import pytest
 
 from penstock.configuration.clients.oauth import TOKEN_URL, read_oauth
 from penstock.kafka.client.connections.oauth import TokenProvider
+from penstock.kafka.client.connections.tokens import OAuthTokens
 from penstock.kafka.client.errors import LoginError
-from penstock.kafka.cluster.tokens import OAuthTokens
 from tests.kafka.client.settings import FILE
 
 

@@ -421,3 +421,44 @@ def read_values(data):
     from penstock.kafka.records.batch import read_batch
 
     return b"".join(read_batch(data, api_version=9, max_decompressed_bytes=1 << 20).records.values)
+
+
+class Noted(Pipe):
+    """A pipeline that notes what is stored, and why something is sent again."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.stored, self.causes = [], []
+        self.pipeline._on_stored = lambda source, offset: self.stored.append((source, offset))
+        self.pipeline._on_retry = self.causes.append
+
+
+def test_a_batch_that_is_stored_is_noted_with_the_offset():
+    pipe = Noted()
+    pipe.broker.offset = 17
+    pipe.broker.script[PRODUCE] = [ErrorCode.not_enough_replicas]
+    pipe.pipeline.put("t", 0, batch(1), source(1))
+    pipe.pipeline.flush()
+    assert pipe.stored == [(source(1), 17)]
+    assert [cause.code for cause in pipe.causes] == [ErrorCode.not_enough_replicas]
+
+
+def test_a_wait_ends_in_time():
+    pipe = Noted(timeout_s=1e9)
+    pipe.broker.leaders = [BrokerUnreachableError("away")] * 1000
+    pipe.pipeline.put("t", 0, batch(1), source(1))
+    before = pipe.clock.now
+    assert not pipe.pipeline.poll(5.0)
+    assert pipe.clock.now - before == pytest.approx(5.0)
+    pipe.broker.leaders = []
+    assert pipe.pipeline.poll(5.0)
+    assert pipe.pipeline.poll(0.0)
+
+
+def test_a_batch_may_have_less_time_than_others():
+    pipe = Pipe(timeout_s=1e9)
+    pipe.broker.leaders = [BrokerUnreachableError("k:1 is away")] * 1000
+    pipe.pipeline.put("t", 0, batch(1), source(1), pipe.clock.now + 3)
+    with pytest.raises(AbortedError, match="k:1 is away"):
+        pipe.pipeline.flush()
+    assert 3 <= pipe.clock.now - 1000 < 6

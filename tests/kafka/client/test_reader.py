@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.kafka.client.connections.metadata import PartitionLeader
+from penstock.kafka.client.connections.retries import Retries
 from penstock.kafka.client.errors import (
     BrokerUnreachableError,
     DeniedError,
@@ -14,7 +15,7 @@ from penstock.kafka.client.errors import (
     UnsupportedVersionError,
 )
 from penstock.kafka.client.reading.offset_ranges import LostOffsets, WantedRange
-from penstock.kafka.client.reading.reader import RangeReader
+from penstock.kafka.client.reading.reader import Follows, RangeReader
 from penstock.kafka.records.uncompressed import BatchLimits
 from penstock.kafka.wire.errors import WireError
 from tests.kafka.client.scripted_partition import (
@@ -481,3 +482,66 @@ class TestNothing:
         cluster.offsets[EARLIEST_LOCAL] = 8
         with pytest.raises(NotReadableYetError, match="from 0 on are in a tier"):
             list(Read(cluster).reader)
+
+
+def following(cluster, position=0):
+    """A reader that follows the log, without a retry."""
+    retries = Retries(SETTINGS, limit_s=0, clock=cluster.clock, sleep=cluster.sleep)
+    return RangeReader(
+        cluster,
+        WantedRange("t", 0, position, 2**62),
+        on_lost=lambda _: None,
+        follows=Follows("read t", 7),
+        retries=retries,
+        clock=cluster.clock,
+        sleep=cluster.sleep,
+    )
+
+
+class TestFollowing:
+    """A reader that waits for records at the end of the log."""
+
+    def test_the_end_of_the_log_is_no_error(self):
+        cluster = ScriptedCluster(
+            fetched(batch(0, 2)),
+            fetched(high_watermark=2, stable=2),
+            fetched(batch(2, 1)),
+            fetched(),
+        )
+        reader = following(cluster)
+        ends = []
+        for _ in range(3):
+            reader.poll()
+            ends.append(reader.position)
+        assert ends == [2, 2, 3]
+        assert cluster.pauses == []
+
+    def test_it_goes_on_at_its_position_after_an_error(self):
+        cluster = ScriptedCluster(
+            fetched(batch(0, 2)), BrokerUnreachableError("away"), fetched(batch(2, 1)), fetched()
+        )
+        reader = following(cluster)
+        reader.poll()
+        with pytest.raises(BrokerUnreachableError):
+            reader.poll()
+        assert cluster.refreshed
+        assert [(b.first, b.end) for b in reader.poll()] == [(2, 3)]
+
+    def test_a_log_that_was_truncated_at_an_election_is_noticed_after_an_error(self):
+        cluster = ScriptedCluster(fetched(batch(0, 2)), fetched(code=NOT_LEADER))
+        cluster.leaders.append(PartitionLeader(2, 6))
+        cluster.epoch_ends = {0: 1}
+        reader = following(cluster)
+        reader.poll()
+        with pytest.raises(ResponseError, match="NOT_LEADER"):
+            reader.poll()
+        with pytest.raises(TruncatedError):
+            reader.poll()
+
+    def test_its_pending_request_is_abandoned_at_the_end(self):
+        cluster = ScriptedCluster(fetched(batch(0, 2)), fetched())
+        reader = following(cluster)
+        reader.poll()
+        reader.close()
+        reader.close()
+        assert cluster.pending[-1].abandoned

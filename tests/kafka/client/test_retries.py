@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.kafka.client.connections.retries import Retries
+from penstock.kafka.client.connections.retries import Retries, retried
 from penstock.kafka.client.errors import BrokerUnreachableError, LoginError
 from tests.kafka.client.settings import SETTINGS
 
@@ -57,3 +57,40 @@ def test_a_final_error_is_not_retried(retries, clock):
     with pytest.raises(LoginError):
         retries.after(LoginError("wrong password"))
     assert clock.pauses == []
+
+
+def test_another_time_limit(clock):
+    retries = Retries(SETTINGS, limit_s=0, clock=lambda: clock.now, sleep=clock.sleep)
+    with pytest.raises(BrokerUnreachableError):
+        retries.after(BrokerUnreachableError("away"))
+    assert clock.pauses == []
+
+
+class Attempts:
+    """A connection without pauses, and attempts that fail at first."""
+
+    def __init__(self, *errors):
+        self.errors, self.left = list(errors), []
+
+    def retries(self, limit_s=None):
+        return Retries(SETTINGS._replace(backoff_s=0.0), limit_s=limit_s)
+
+    def __call__(self, left_s):
+        self.left.append(left_s)
+        if self.errors:
+            raise self.errors.pop(0)
+        return "done"
+
+
+def test_an_attempt_is_repeated_and_knows_its_time():
+    attempts = Attempts(BrokerUnreachableError("away"), BrokerUnreachableError("away"))
+    assert retried(attempts, 60.0, attempts) == "done"
+    assert 60.0 >= attempts.left[0] >= attempts.left[2] > 50.0
+
+
+def test_an_attempt_is_not_repeated_after_a_final_error_or_the_time():
+    for error, limit_s in ((LoginError("no"), 60.0), (BrokerUnreachableError("away"), 0.0)):
+        attempts = Attempts(error)
+        with pytest.raises(type(error)):
+            retried(attempts, limit_s, attempts)
+        assert len(attempts.left) == 1

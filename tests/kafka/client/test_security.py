@@ -3,10 +3,11 @@
 import importlib.util
 
 import pytest
+from structlog.testing import capture_logs
 
 from penstock.configuration import ConfigurationError
 from penstock.kafka.client.connections.oauth import TokenProvider
-from penstock.kafka.client.connections.security import connection_options
+from penstock.kafka.client.connections.security import ConnectionSecurity, connection_options
 from tests.certificates import Files
 from tests.kafka.client.settings import FILE
 
@@ -41,7 +42,7 @@ def test_user_and_password(mechanism):
     }
 
 
-def test_librdkafkas_names():
+def test_user_and_password_by_librdkafkas_names():
     more = {"sasl.username": "u", "sasl.password": "p"}
     assert options("PLAIN", **more)["sasl_plain_password"] == "p"
 
@@ -63,6 +64,39 @@ def test_stores(tmp_path):
     )
     assert found["security_protocol"] == "SSL"
     assert found["ssl_context"].check_hostname
+
+
+def test_certificates_are_read_again_when_their_file_has_changed(tmp_path):
+    files = Files(tmp_path)
+    key = files.key("client.pem")
+    given = {
+        "security.protocol": "SSL",
+        "ssl.truststore.location": str(files.trust),
+        "ssl.keystore.location": str(key),
+    }
+    security = ConnectionSecurity(given, FILE)
+    first = security.options()["ssl_context"]
+    assert security.options()["ssl_context"] is first
+
+    whole = key.read_text()
+    key.write_text(whole[:100])
+    with capture_logs() as logs:
+        assert security.options()["ssl_context"] is first
+        assert security.options()["ssl_context"] is first
+    assert [line["event"] for line in logs] == ["certificates are not read again"]
+
+    key.write_text(whole)
+    second = security.options()["ssl_context"]
+    assert second is not first
+    key.unlink()
+    with capture_logs():
+        assert security.options()["ssl_context"] is second
+
+
+def test_without_tls_no_file_is_read(tmp_path):
+    given = {"ssl.keystore.location": str(tmp_path / "none")}
+    security = ConnectionSecurity(given, FILE)
+    assert security.options() == security.options() == {"security_protocol": "PLAINTEXT"}
 
 
 @pytest.mark.parametrize(

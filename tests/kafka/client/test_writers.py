@@ -6,7 +6,6 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from penstock.kafka.client.errors import DeniedError, ResponseError
-from penstock.kafka.client.places import PlaceRecords
 from penstock.kafka.client.positions import Claim, Position, PositionTask
 from penstock.kafka.client.protocol.produced_batches import BatchSource
 from penstock.kafka.client.protocol.write_errors import (
@@ -17,6 +16,7 @@ from penstock.kafka.client.protocol.write_errors import (
 )
 from penstock.kafka.client.writing.idempotent_pipeline import idempotent_pipeline, new_producer
 from penstock.kafka.client.writing.limits import WriterLimits
+from penstock.kafka.client.writing.place_records import PlaceRecords
 from penstock.kafka.client.writing.transactional_writer import TransactionalWriter
 from penstock.kafka.records.header import read_producer
 from tests.kafka.client.scripted import (

@@ -1,21 +1,27 @@
 """A compacted topic and its follower: records and writers that fail."""
 
 import asyncio
-import gc
 import json
 import threading
 import time
-import weakref
 from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 from structlog.testing import capture_logs
 
 from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
+from penstock.kafka.client.connections.connection import PendingResponse
+from penstock.kafka.client.connections.metadata import PartitionLeader
+from penstock.kafka.client.errors import (
+    BrokerUnreachableError,
+    ClientError,
+    TopicRecreatedError,
+    TruncatedError,
+    response_error,
+)
 from penstock.kafka.cluster import compacted_topic
 from penstock.kafka.cluster.compacted_topic import CompactedTopic, CompactedTopicError, LogRecord
 from penstock.kafka.cluster.compacted_topic_follower import LogFollower
@@ -120,126 +126,106 @@ class TestWhenRead:
         assert await result == "t could not be read in time"
 
 
-class Offsets:
-    """An admin client that returns offsets in sequence; librdkafka has -1001 for none."""
+class Leaders:
+    """A connection to leaders that answer requests for the end, each with its own answer.
 
-    def __init__(self, *offsets):
-        self.offsets = list(offsets)
+    An answer is an offset, an error code, an exception of the connection, or None for no answer.
+    """
 
-    def list_offsets(self, wanted, request_timeout):
-        [partition] = wanted
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.timeouts, self.refreshed, self.requests = [], [], []
+
+    def leader(self, topic, partition, *, timeout_s):
+        self.timeouts.append(timeout_s)
+        return PartitionLeader(1, 0)
+
+    def refresh(self, topic):
+        self.refreshed.append(topic)
+
+    def begin(self, node, request, *, has_deadline):
         future = Future()
-        future.set_result(SimpleNamespace(offset=self.offsets.pop(0)))
-        return {partition: future}
+        self.requests.append(future)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        elif answer is not None:
+            future.set_result(answer)
+        return PendingResponse(future)
 
 
 @pytest.fixture
 def topic(tmp_path):
     return CompactedTopic(
-        {"bootstrap.servers": "127.0.0.1:1"}, tmp_path, "t", tmp_path / "f", key="k", otherwise="o"
+        {"bootstrap.servers": "127.0.0.1:1"}, "t", tmp_path / "f", key="k", otherwise="o"
     )
 
 
-@pytest.mark.parametrize("offset", [-1001, -1])
-def test_an_unknown_end_does_not_mean_lost_records(topic, offset):
-    topic._admin = Offsets(offset)
+@pytest.fixture
+def led_by(monkeypatch):
+    """Sets what the leaders of the topic answer."""
+
+    def read(answer, partition):
+        if isinstance(answer, ClientError):
+            raise answer
+        return answer
+
+    def lead(*answers):
+        leaders = Leaders(*answers)
+        monkeypatch.setattr(compacted_topic, "connect", lambda *_: leaders)
+        return leaders
+
+    monkeypatch.setattr(compacted_topic, "read_offset", read)
+    monkeypatch.setattr(compacted_topic, "NEXT_LEADER_AFTER_S", 0.01)
+    return lead
+
+
+def test_an_unknown_end_does_not_mean_lost_records(topic, led_by):
+    led_by(-1)
     with pytest.raises(CompactedTopicError, match="its end is not known"):
         topic.end(1.0)
-    topic._admin = Offsets(0, 7)
+    led_by(0, 7)
     assert [topic.end(1.0), topic.end(1.0)] == [0, 7]
 
 
-class NeverAnswers(Offsets):
-    """An admin client whose leader has gone: librdkafka waits for it."""
-
-    def list_offsets(self, wanted, request_timeout):
-        return {partition: Future() for partition in wanted}
-
-
-def test_a_leader_that_has_gone_is_not_waited_for(topic, monkeypatch):
-    """Another client finds the next leader; the first leader's response counts if it arrives."""
-    clients = [NeverAnswers(), Offsets(7)]
-    monkeypatch.setattr(compacted_topic, "NEXT_CLIENT_AFTER_S", 0.01)
-    monkeypatch.setattr(compacted_topic, "admin_client", lambda _: clients.pop(0))
-    topic._admin = NeverAnswers()
+def test_a_leader_that_has_gone_is_not_waited_for(topic, led_by):
+    """The next leader is looked up; the first leader's response counts if it arrives."""
+    leaders = led_by(None, None, 7)
     assert topic.end(60) == 7
-    assert not clients
+    assert leaders.refreshed == ["t", "t"]
+    assert [request.cancelled() for request in leaders.requests] == [True, True, False]
 
 
-def test_an_end_is_waited_for_no_longer_than_the_caller_wants(topic, monkeypatch):
-    made = []
-    monkeypatch.setattr(compacted_topic, "NEXT_CLIENT_AFTER_S", 0.01)
-    monkeypatch.setattr(compacted_topic, "admin_client", lambda _: made.append(1) or NeverAnswers())
-    topic._admin = NeverAnswers()
+def test_an_end_is_waited_for_no_longer_than_the_caller_wants(topic, led_by):
+    leaders = led_by(None)
     with pytest.raises(CompactedTopicError, match="t: no answer"):
         topic.end(0.5)
-    assert 1 <= len(made) <= 6
+    assert 2 <= len(leaders.requests) <= 7
 
 
-class Refuses(Offsets):
-    """An admin client whose leader answers with an error."""
-
-    def list_offsets(self, wanted, request_timeout):
-        [partition] = wanted
-        future = Future()
-        future.set_exception(KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)))
-        return {partition: future}
-
-
-async def test_clients_are_freed_at_once_in_the_thread_that_used_them(topic, monkeypatch):
-    """A client has threads and connections, and blocks until they have ended."""
-    freed_in, errors, made = [], [], []
-
-    def client(kind):
-        made.append(kind)
-        client = kind()
-        weakref.finalize(client, lambda: freed_in.append(threading.get_ident()))
-        return client
-
-    def next_client(_):
-        return client(NeverAnswers if len(made) % 2 == 0 else Refuses)
-
-    monkeypatch.setattr(compacted_topic, "NEXT_CLIENT_AFTER_S", 0.01)
-    monkeypatch.setattr(compacted_topic, "admin_client", next_client)
-    topic._admin = next_client(None)
-    gc.disable()
-    try:
-        for _ in range(3):
-            with pytest.raises(CompactedTopicError, match="Not leader") as error:
-                await asyncio.to_thread(topic.end, 60)
-            errors.append(error)
-        assert len(made) >= 6
-        assert len(freed_in) == len(made) - 1  # the last client is for the next call
-        assert threading.get_ident() not in freed_in
-    finally:
-        gc.enable()
+@pytest.mark.parametrize(
+    ("error", "text", "refreshed"),
+    [
+        (BrokerUnreachableError("k:1 is away"), "t: k:1 is away", ["t"]),
+        (response_error(29, "topic t"), "t: topic t: TOPIC_AUTHORIZATION_FAILED", []),
+    ],
+)
+def test_an_error_of_the_leader(topic, led_by, error, text, refreshed):
+    leaders = led_by(error)
+    with pytest.raises(CompactedTopicError, match=text):
+        topic.end(60)
+    assert leaders.refreshed == refreshed
 
 
-class RecordsTimeouts(NeverAnswers):
-    """An admin client that records the time it has for each request."""
-
-    def __init__(self, timeouts):
-        super().__init__()
-        self.timeouts = timeouts
-
-    def list_offsets(self, wanted, request_timeout):
-        self.timeouts.append(request_timeout)
-        return super().list_offsets(wanted, request_timeout)
-
-
-def test_an_end_is_not_requested_with_almost_no_time(topic, monkeypatch):
-    """Such a request may abort the process."""
-    timeouts = []
-    monkeypatch.setattr(compacted_topic, "NEXT_CLIENT_AFTER_S", 0.01)
-    monkeypatch.setattr(compacted_topic, "admin_client", lambda _: RecordsTimeouts(timeouts))
-    topic._admin = RecordsTimeouts(timeouts)
+def test_an_end_is_not_requested_with_almost_no_time(topic, led_by):
+    leaders = led_by(None)
     for left_s in (0.0, 0.0005, 0.05):
         with pytest.raises(CompactedTopicError, match="t: no answer"):
             topic.end(left_s)
-    assert timeouts == []
+    assert leaders.timeouts == []
     with pytest.raises(CompactedTopicError, match="t: no answer"):
         topic.end(0.5)
-    assert min(timeouts) >= 0.1
+    assert min(leaders.timeouts) >= 0.1
 
 
 class RefusesAtOnce(Topic):
@@ -358,14 +344,15 @@ class Ensures:
             raise self.errors.pop(0)
 
 
-def failure(code):
-    return KafkaException(KafkaError(code))
+AWAY = BrokerUnreachableError("k:1 cannot be reached")
+NO_LEADER = response_error(5, "topic t")
 
 
 def opened(topic, monkeypatch, *errors, timeout_s=60.0):
     ensure = Ensures(*errors)
     monkeypatch.setattr(topic, "_ensure", ensure)
     monkeypatch.setattr(topic, "_read_all", lambda _: ["read"])
+    monkeypatch.setattr(compacted_topic, "connect", lambda *_: None)
     with capture_logs() as logs:
         assert topic.open(timeout_s) == ["read"]
     assert not ensure.errors
@@ -373,24 +360,84 @@ def opened(topic, monkeypatch, *errors, timeout_s=60.0):
 
 
 def test_a_start_waits_while_brokers_are_slow_or_start(topic, monkeypatch):
-    logs = opened(
-        topic, monkeypatch, failure(KafkaError._TRANSPORT), TimeoutError(),
-        failure(KafkaError.LEADER_NOT_AVAILABLE), failure(KafkaError._TIMED_OUT),
-    )  # fmt: skip
+    logs = opened(topic, monkeypatch, AWAY, NO_LEADER)
     [line] = [line for line in logs if line["event"] == "waiting for a topic with state"]
     assert line["topic"] == "t"
-    assert "transport failure" in line["reason"].lower()
+    assert line["reason"] == str(AWAY)
 
 
-@pytest.mark.parametrize(
-    "code", [KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION]
-)
+@pytest.mark.parametrize("code", [38, 44])
 def test_a_start_does_not_wait_for_a_permanent_error(topic, monkeypatch, code):
     with pytest.raises(CompactedTopicError, match=r"f: k: t: "):
-        opened(topic, monkeypatch, failure(code))
+        opened(topic, monkeypatch, response_error(code, "topic t"))
 
 
-@pytest.mark.parametrize("error", [failure(KafkaError._TRANSPORT), TimeoutError()])
+@pytest.mark.parametrize("error", [AWAY, NO_LEADER])
 def test_a_start_gives_up_in_the_end(topic, monkeypatch, error):
     with pytest.raises(CompactedTopicError, match=r"f: k: t: "):
         opened(topic, monkeypatch, error, timeout_s=0.0)
+
+
+class Polls:
+    """A reader that returns positions, or raises errors, in sequence; then it stops the topic."""
+
+    def __init__(self, topic, *steps):
+        self._topic, self._steps, self.position = topic, list(steps), 0
+
+    def poll(self):
+        if not self._steps:
+            self._topic._stop_event.set()
+            return []
+        step = self._steps.pop(0)
+        if isinstance(step, Exception):
+            raise step
+        self.position = step
+        return []
+
+    def close(self):
+        pass
+
+
+def followed(topic, monkeypatch, *readers, take=None):
+    """Return what is passed on of some readers, and the warnings."""
+    records, warnings, left = [], [], list(readers)
+    monkeypatch.setattr(compacted_topic, "_RETRY_FOLLOWING_AFTER_S", 0.0)
+    monkeypatch.setattr(compacted_topic, "_MAX_BACKOFF_S", 0.0)
+    monkeypatch.setattr(topic, "_new_reader", lambda: left.pop(0))
+    topic._reader = topic._new_reader()
+    topic._follow(take or records.extend, warnings.append)
+    assert not left
+    return records, warnings
+
+
+def test_a_position_without_a_record_is_passed_on(topic, monkeypatch):
+    records, warnings = followed(topic, monkeypatch, Polls(topic, 5, 5, 7))
+    assert records == [LogRecord(5, ends=True), LogRecord(7, ends=True)]
+    assert warnings == []
+
+
+def test_the_same_reader_continues_after_an_error(topic, monkeypatch):
+    records, warnings = followed(topic, monkeypatch, Polls(topic, 5, AWAY, 7))
+    assert [record.position for record in records] == [5, 7]
+    assert warnings == [str(AWAY)]
+
+
+@pytest.mark.parametrize("error", [TruncatedError("cut"), TopicRecreatedError("another topic")])
+def test_a_log_that_is_another_is_read_from_its_beginning(topic, monkeypatch, error):
+    records, warnings = followed(topic, monkeypatch, Polls(topic, 5, error), Polls(topic, 2))
+    assert [record.position for record in records] == [5, 2]
+    assert warnings == [str(error)]
+
+
+def test_records_that_could_not_be_taken_are_read_again(topic, monkeypatch):
+    taken = []
+
+    def take(records):
+        taken.extend(records)
+        if len(taken) == 1:
+            raise ValueError
+
+    with capture_logs() as logs:
+        followed(topic, monkeypatch, Polls(topic, 5), Polls(topic, 5), take=take)
+    assert [record.position for record in taken] == [5, 5]
+    assert [line["event"] for line in logs] == ["a topic cannot be read"]

@@ -3,15 +3,20 @@
 import asyncio
 import threading
 import uuid
-from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from kio.schema.errors import ErrorCode
+from structlog.testing import capture_logs
 
+from penstock.kafka.client.errors import BrokerUnreachableError
+from penstock.kafka.cluster import compacted_topic_writer
 from penstock.kafka.cluster.compacted_topic import CompactedTopic
 from penstock.kafka.cluster.compacted_topic_follower import LogFollower
 from penstock.kafka.cluster.compacted_topic_writer import CompactedTopicWriter
+from penstock.kafka.records.stored_batch import read_stored_batch
 from tests.faults import REQUEST, Proxy
+from tests.kafka.client.scripted import LOST, ScriptedConnection, records_of
+from tests.kafka.client.scripted import PRODUCE as PRODUCE_API
 from tests.refusals import PRODUCE, Rule
 
 OUT_OF_ORDER = Rule(45)
@@ -23,23 +28,9 @@ def proxy(kafka):
         yield running
 
 
-@contextmanager
-def written_to(topic):
-    """A writer and the thread of its results, with the callbacks that wait for a write."""
-    writer = CompactedTopicWriter(topic, {"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
-    stopped = threading.Event()
-    thread = threading.Thread(target=writer.run, args=(stopped,), daemon=True)
-    thread.start()
-    yield writer, thread
-    stopped.set()
-    thread.join(60)
-    assert not thread.is_alive()
-
-
 def follower_of(proxy, tmp_path):
     topic = CompactedTopic(
         {"bootstrap.servers": proxy.address},
-        tmp_path,
         f"state-{uuid.uuid4().hex[:8]}",
         tmp_path / "file",
         key="k",
@@ -93,96 +84,106 @@ async def test_a_write_without_an_answer_fails_in_time(proxy, tmp_path, monkeypa
         await follower.close()
 
 
-def test_any_error_of_a_poll_leaves_the_thread_alive(monkeypatch):
-    monkeypatch.setattr("penstock.kafka.cluster.compacted_topic_writer.MESSAGE_TIMEOUT_MS", 1_000)
-    with written_to("t") as (writer, thread):
-        failed = threading.Event()
-
-        class Fatal:
-            """A producer in the state after a fatal error, without a callback for it."""
-
-            def poll(self, _timeout_s):
-                failed.set()
-                raise KafkaException(KafkaError(KafkaError._FATAL))
-
-            def produce(self, *_args, **_options):
-                raise KafkaException(KafkaError(KafkaError._FATAL))
-
-            def purge(self):
-                pass
-
-            def __len__(self):
-                return 0
-
-        before = writer._producer
-        writer._producer = Fatal()
-        assert failed.wait(60)
-        ended = threading.Event()
-        writer.append([(b"k", b"v")], lambda _, failure: ended.set() if failure else None)
-        assert thread.is_alive()
-        assert ended.wait(60), "it has a result: there is no broker"
-        assert writer._producer is not before
+@pytest.fixture
+def broker():
+    return ScriptedConnection(backoff_s=0.0, max_backoff_s=0.0)
 
 
-class Failed:
-    """A producer with records in flight, after a fatal error that was not reported yet."""
-
-    def __init__(self):
-        self.held, self.is_reported, self.is_purged = [], False, False
-
-    def produce(self, *_args, on_delivery):
-        if self.held:
-            raise KafkaException(KafkaError(KafkaError._FATAL))
-        self.held.append(on_delivery)
-
-    def poll(self, _timeout_s):
-        if not self.is_reported:  # as librdkafka does it: the error comes before the results
-            self.is_reported = True
-            raise KafkaException(KafkaError(KafkaError._FATAL))
-        while self.is_purged and self.held:
-            self.held.pop()(KafkaError(KafkaError._PURGE_INFLIGHT), None)
-
-    def flush(self, timeout_s):
-        self.poll(timeout_s)
-
-    def purge(self):
-        self.is_purged = True
-
-    def __len__(self):
-        return len(self.held)
+@pytest.fixture
+def writer(broker):
+    return CompactedTopicWriter("t", broker)
 
 
-def failed_writer():
-    """A writer with a record that waits for its result at a producer that has failed."""
-    writer = CompactedTopicWriter("t", {"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
-    writer._producer = Failed()
-    ended = threading.Event()
-    writer.append([(b"k", b"v")], lambda _, failure: ended.set() if failure else None)
-    return writer, ended
+def written(writer, *values):
+    """Write records, each by itself, with one turn of the thread; return the results."""
+    results = []
+    for value in values:
+        writer.append([(b"k", value)], lambda *result: results.append(result))
+    writer._write_next(0)
+    return results
 
 
-def test_the_records_of_a_replaced_producer_fail_at_once():
-    """Though the next write finds out about the fatal error before the thread of the results."""
-    writer, ended = failed_writer()
-    writer.append([(b"k", b"v")], lambda *_: None)
-    stopped = threading.Event()
+def test_records_that_wait_are_written_together(writer, broker):
+    broker.offset = 7
+    assert written(writer, b"1", b"2", None) == [(8, None), (9, None), (10, None)]
+    [batch] = broker.logs["t", 0].batches
+    records = read_stored_batch(batch, max_decompressed_bytes=10_000).records
+    assert (list(records.keys), list(records.values)) == ([b"k"] * 3, [b"1", b"2", None])
+    assert min(records.timestamps) > 0
+
+
+def test_the_result_of_several_records_comes_with_the_last(writer, broker, monkeypatch):
+    monkeypatch.setattr(compacted_topic_writer, "_BATCH_BYTES", 1)
+    results = []
+    writer.append([(b"a", b"1"), (b"b", b"2")], lambda *result: results.append(result))
+    writer._write_next(0)
+    assert results == []
+    writer._write_next(0)
+    assert results == [(1, None)]
+    assert len(broker.logs["t", 0].batches) == 2
+
+
+def test_a_lost_connection_is_no_failure(writer, broker):
+    broker.script[PRODUCE_API] = [LOST, LOST]
+    assert written(writer, b"1") == [(1, None)]
+    assert records_of(broker.logs["t", 0]) == 1
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.out_of_order_sequence_number, ErrorCode.policy_violation]
+)
+def test_after_a_refusal_another_producer_writes(writer, broker, code):
+    broker.script[PRODUCE_API] = [code]
+    with capture_logs() as logs:
+        [(end, failure)] = written(writer, b"1")
+    assert (end, code.name.upper() in failure) == (0, True)
+    assert [line["event"] for line in logs] == ["a producer is replaced"]
+    assert written(writer, b"2") == [(1, None)]
+    assert broker.epoch == 2
+
+
+def test_a_record_without_a_broker_fails_in_time(writer, broker, monkeypatch):
+    monkeypatch.setattr(compacted_topic_writer, "MESSAGE_TIMEOUT_S", 0.05)
+    broker.leaders = [BrokerUnreachableError("k:1 is away")] * 1_000_000
+    [(_, failure)] = written(writer, b"1")
+    assert "k:1 is away" in failure
+
+
+def test_a_record_that_has_waited_for_too_long_is_not_sent(writer, broker, monkeypatch):
+    monkeypatch.setattr(compacted_topic_writer, "MESSAGE_TIMEOUT_S", -1.0)
+    [(_, failure)] = written(writer, b"1")
+    assert failure.startswith("not stored within")
+    assert broker.sent_requests == []
+
+
+def test_any_error_leaves_the_thread_alive(writer, broker, monkeypatch):
+    def fail(*_):
+        raise MemoryError
+
+    ended, stopped = threading.Event(), threading.Event()
     thread = threading.Thread(target=writer.run, args=(stopped,), daemon=True)
-    thread.start()
+    with monkeypatch.context() as patched, capture_logs() as logs:
+        patched.setattr(compacted_topic_writer, "own_batch", fail)
+        thread.start()
+        writer.append([(b"k", b"v")], lambda _, failure: ended.set() if failure else None)
+        assert ended.wait(60)
+    assert [line["event"] for line in logs] == ["writing to a topic fails"]
+    ended.clear()
+    writer.append([(b"k", b"v")], lambda _, failure: None if failure else ended.set())
     assert ended.wait(60)
     stopped.set()
     thread.join(60)
+    assert not thread.is_alive()
 
 
-def test_the_end_is_not_kept_up_by_a_producer_that_has_failed():
-    writer, ended = failed_writer()
-    writer.close(5)
-    assert ended.is_set()
+def test_records_that_wait_are_written_at_the_end(writer, broker):
+    results = []
+    writer.append([(b"k", b"v")], lambda *result: results.append(result))
+    writer.close(60)
+    assert results == [(1, None)]
 
 
-def test_a_gateway_that_uses_the_topic_itself_is_named_as_the_cause():
-    writer = CompactedTopicWriter("t", {"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
-    writer._producer = Failed()
-    failures = []
-    writer.append([(b"k", b"v")], lambda _, failure: failures.append(failure))
-    writer._producer.held.pop()(KafkaError(KafkaError.TOPIC_EXCEPTION), None)
-    assert "gateway that uses this topic" in failures[0]
+def test_a_gateway_that_uses_the_topic_itself_is_named_as_the_cause(writer, broker):
+    broker.script[PRODUCE_API] = [ErrorCode.invalid_topic_exception]
+    [(_, failure)] = written(writer, b"1")
+    assert "gateway that uses this topic" in failure

@@ -52,19 +52,19 @@ HEAD = b"\x00\x00\x00\x01"
 def test_a_server_that_is_no_broker_is_not_explained(tmp_path, protocol, answer):
     with server(answer) as address:
         keys = {"bootstrap.servers": address, "security.protocol": protocol}
-        assert fault_of(keys, tmp_path) == ""
+        assert fault_of(keys, tmp_path / "file") == ""
 
 
 def test_a_mechanism_that_the_broker_has_is_no_fault(tmp_path):
     answer = b"\x00\x00\x00\x11" + HEAD + b"\x00\x00\x00\x00\x00\x01\x00\x05PLAIN"
     with server(answer) as address:
         keys = {"bootstrap.servers": address, "sasl.mechanism": "PLAIN"}
-        assert fault_of({**keys, "security.protocol": "SASL_PLAINTEXT"}, tmp_path) == ""
-        assert fault_of(keys, tmp_path) == (
+        assert fault_of({**keys, "security.protocol": "SASL_PLAINTEXT"}, tmp_path / "file") == ""
+        assert fault_of(keys, tmp_path / "file") == (
             "the broker expects upstream.security.protocol=SASL_PLAINTEXT (mechanisms: PLAIN), not "
             "PLAINTEXT"
         )
 
 
 def test_a_server_that_is_away_is_not_explained(tmp_path):
-    assert fault_of({"bootstrap.servers": "127.0.0.1:1,none.invalid:9092"}, tmp_path) == ""
+    assert fault_of({"bootstrap.servers": "127.0.0.1:1,none.invalid:9092"}, tmp_path / "file") == ""

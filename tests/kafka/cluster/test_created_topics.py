@@ -1,31 +1,21 @@
-"""Penstock's own topics: how many brokers have their records, and their configs."""
-
-from concurrent.futures import Future
-from types import SimpleNamespace
+"""Penstock's own topics: how many brokers have their records, their configs, and their creation."""
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 
-from penstock.kafka.cluster.created_topics import Replicas, configs_of
+from penstock.kafka.client.admin.topics import NewTopic
+from penstock.kafka.client.errors import BrokerUnreachableError, DeniedError, ResponseError
+from penstock.kafka.cluster import created_topics
+from penstock.kafka.cluster.created_topics import Replicas, configs_of, create, describe
+from tests.kafka.client.described_cluster import NO_LEADER, DescribedCluster
 
-
-class Admin:
-    """A client of a cluster with so many brokers."""
-
-    def __init__(self, brokers: int) -> None:
-        self._brokers = brokers
-
-    def describe_cluster(self, *, request_timeout: float) -> Future:
-        found: Future = Future()
-        found.set_result(SimpleNamespace(nodes=list(range(self._brokers))))
-        return found
+UNKNOWN, DENIED, EXISTS, POLICY = 3, 29, 36, 44
 
 
 @pytest.mark.parametrize(
     ("brokers", "replicas"), [(1, (1, 1)), (2, (2, 1)), (3, (3, 2)), (9, (3, 2))]
 )
 def test_state_outlives_the_loss_of_one_of_three_brokers(brokers, replicas):
-    assert Replicas.of(Admin(brokers), 1.0) == replicas
+    assert Replicas.of(DescribedCluster(brokers=brokers), 1.0) == replicas
 
 
 @pytest.mark.parametrize(
@@ -43,34 +33,53 @@ def test_fewer_replicas_are_noticed(has, wanted, are_fewer):
     assert Replicas(*has).are_fewer_than(Replicas(*wanted)) is are_fewer
 
 
-class Describing:
-    """A client whose answer about a topic's configs is given."""
-
-    def __init__(self, answer) -> None:
-        self._answer = answer
-
-    def describe_configs(self, resources, *, request_timeout: float):
-        [resource] = resources
-        assert resource.name == "a"
-        found: Future = Future()
-        if isinstance(self._answer, KafkaException):
-            found.set_exception(self._answer)
-        else:
-            found.set_result(self._answer)
-        return {resource: found}
-
-
 def test_configs_are_texts():
-    entries = {"cleanup.policy": SimpleNamespace(value="compact"), "x": SimpleNamespace(value=None)}
-    assert configs_of(Describing(entries), "a", 1.0) == {"cleanup.policy": "compact", "x": ""}
+    cluster = DescribedCluster()
+    cluster.configs = {"a": {"cleanup.policy": "compact", "x": None}}
+    assert configs_of(cluster, "a", 1.0) == {"cleanup.policy": "compact", "x": ""}
 
 
 def test_configs_that_may_not_be_described_are_not_known():
-    denied = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
-    assert configs_of(Describing(denied), "a", 1.0) is None
+    cluster = DescribedCluster()
+    cluster.configs = {"a": DENIED}
+    assert configs_of(cluster, "a", 1.0) is None
 
 
 def test_another_error_is_raised():
-    error = KafkaException(KafkaError(KafkaError._TIMED_OUT))
-    with pytest.raises(KafkaException):
-        configs_of(Describing(error), "a", 1.0)
+    cluster = DescribedCluster()
+    cluster.failures = [BrokerUnreachableError("away")]
+    with pytest.raises(BrokerUnreachableError):
+        configs_of(cluster, "a", 0.0)
+
+
+def test_a_topic_that_does_not_exist_has_no_description():
+    cluster = DescribedCluster({"a": [1]})
+    cluster.codes = {"secret": [DENIED]}
+    assert describe(cluster, "b", 1.0) is None
+    assert describe(cluster, "a", 1.0).name == "a"
+    with pytest.raises(DeniedError, match="topic secret: TOPIC_AUTHORIZATION_FAILED"):
+        describe(cluster, "secret", 1.0)
+
+
+def test_a_created_topic_is_waited_for():
+    cluster = DescribedCluster()
+    cluster.codes = {"new": [UNKNOWN, UNKNOWN, 0]}
+    assert create(cluster, NewTopic("new", 2), 60.0)
+    assert cluster.codes["new"] == [0]
+
+
+@pytest.mark.parametrize("codes", [[UNKNOWN], [0]])
+def test_a_created_topic_that_no_broker_knows_or_leads(monkeypatch, codes):
+    monkeypatch.setattr(created_topics, "_APPEARS_WITHIN_S", 0.1)
+    cluster = DescribedCluster({"new": [NO_LEADER]})
+    cluster.refusals, cluster.codes = [(EXISTS, None)], {"new": codes}
+    assert not create(cluster, NewTopic("new"), 60.0)
+
+
+def test_a_topic_that_another_has_created_meanwhile_is_used():
+    cluster = DescribedCluster({"new": [1]})
+    cluster.refusals = [(EXISTS, "exists")]
+    assert create(cluster, NewTopic("new"), 60.0)
+    cluster.refusals = [(POLICY, "no")]
+    with pytest.raises(ResponseError, match="no"):
+        create(cluster, NewTopic("new"), 60.0)

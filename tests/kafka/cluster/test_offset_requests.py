@@ -1,22 +1,26 @@
 """Offsets of many partitions: in chunks, and again where a leader is not known yet."""
 
 from collections import Counter
-from concurrent.futures import Future
-from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from kio.schema.errors import ErrorCode
 
+from penstock.kafka.client.errors import BrokerUnreachableError
+from penstock.kafka.cluster import offset_requests
 from penstock.kafka.cluster.errors import ClusterError
 from penstock.kafka.cluster.offset_requests import (
+    NO_ANSWER,
     OffsetRefusal,
     all_offsets,
     earliest_of,
     latest_of,
+    since,
 )
 from penstock.kafka.cluster.ranges import Partition
+from tests.kafka.client.described_cluster import LIST_OFFSETS, DescribedCluster
 
-NO_LEADER = OffsetRefusal(KafkaError.NOT_LEADER_FOR_PARTITION, "not leader")
+FENCED, DENIED = int(ErrorCode.fenced_leader_epoch), int(ErrorCode.topic_authorization_failed)
+NO_LEADER = OffsetRefusal(int(ErrorCode.not_leader_or_follower), "not leader")
 PARTITIONS = [Partition("t", number) for number in range(10)]
 
 
@@ -77,55 +81,41 @@ def test_a_partition_that_gets_no_leader_is_named_after_some_time():
 
 
 def test_other_errors_are_not_waited_for():
-    answers = {
-        PARTITIONS[0]: OffsetRefusal(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not authorized")
-    }
+    answers = {PARTITIONS[0]: OffsetRefusal(DENIED, "not authorized")}
     with pytest.raises(ClusterError, match="t-0 cannot be listed: not authorized"):
         all_offsets(PARTITIONS[:1], lambda _: answers, pause=lambda _: pytest.fail("waited"))
 
 
-class Admin:
-    """As librdkafka's client: uses a leader that has moved until the metadata are requested."""
-
-    def __init__(self, refusals):
-        self.refusals = dict(refusals)
-        self.requested = []
-
-    def list_offsets(self, wanted, **_):
-        return {entry: self._answer(entry.topic) for entry in wanted}
-
-    def _answer(self, topic):
-        answer = Future()
-        if topic in self.refusals:
-            answer.set_exception(KafkaException(KafkaError(self.refusals[topic])))
-        else:
-            answer.set_result(SimpleNamespace(offset=7))
-        return answer
-
-    def list_topics(self, topic=None, **_):
-        self.requested.append(topic)
-        self.refusals.pop(topic, None)
-
-
 @pytest.mark.parametrize("request_of", [earliest_of, latest_of])
-@pytest.mark.parametrize(
-    "code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION]
-)
-def test_the_next_caller_knows_a_leader_that_has_moved(request_of, code):
-    admin, partition = Admin({"moved": code}), Partition("moved", 0)
-    assert request_of(admin)([partition, Partition("t", 0)]) == {
-        partition: OffsetRefusal(code, KafkaError(code).str()),
-        Partition("t", 0): 7,
-    }
-    assert admin.requested == ["moved"]
-    assert request_of(admin)([partition]) == {partition: 7}
-    assert admin.requested == ["moved"]
+@pytest.mark.parametrize("code", [FENCED, NO_LEADER.code])
+def test_the_next_caller_looks_up_a_leader_that_has_moved(request_of, code):
+    cluster, partition = DescribedCluster({"moved": [1], "t": [1]}), Partition("moved", 0)
+    cluster.offsets = {("moved", 0): code, ("t", 0): (7, 0)}
+    answers = request_of(cluster)([partition, Partition("t", 0)])
+    assert (answers[partition].code, answers["t", 0]) == (code, 7)
+    assert cluster.refreshed == ["moved"]
 
 
 def test_metadata_are_not_requested_after_other_errors():
-    admin, partition = Admin({"t": KafkaError.TOPIC_AUTHORIZATION_FAILED}), Partition("t", 0)
+    cluster, partition = DescribedCluster({"t": [1]}), Partition("t", 0)
+    cluster.offsets = {("t", 0): DENIED}
     for _ in range(2):
-        assert earliest_of(admin)([partition])[partition].code == (
-            KafkaError.TOPIC_AUTHORIZATION_FAILED
-        )
-    assert admin.requested == []
+        assert earliest_of(cluster)([partition])[partition].code == DENIED
+    assert cluster.refreshed == []
+
+
+@pytest.mark.parametrize(("timestamp_ms", "requested"), [(17, 17), (-5, 0)])
+def test_a_time_is_no_name_of_an_offset(timestamp_ms, requested):
+    cluster = DescribedCluster({"t": [1]})
+    since(cluster, timestamp_ms)([Partition("t", 0)])
+    [request] = [request[2] for request in cluster.requests if request[0] == LIST_OFFSETS]
+    assert request.topics[0].partitions[0].timestamp == requested
+
+
+def test_a_cluster_that_does_not_answer_is_no_error_of_a_partition(monkeypatch):
+    monkeypatch.setattr(offset_requests, "RETRY_FOR_S", 0.0)
+    cluster, partition = DescribedCluster({"t": [1]}), Partition("t", 0)
+    cluster.failures = [BrokerUnreachableError("away")]
+    assert latest_of(cluster)([partition]) == {partition: OffsetRefusal(NO_ANSWER, "away")}
+    cluster.offsets = {("t", 0): BrokerUnreachableError("gone")}
+    assert latest_of(cluster)([partition]) == {partition: OffsetRefusal(NO_ANSWER, "gone")}

@@ -1,27 +1,29 @@
 """Topics and offset ranges of a real cluster."""
 
 import time
-from concurrent.futures import Future
-from pathlib import Path
 from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
+from kio.schema.errors import ErrorCode
 
 from penstock.configuration import ConfigurationError
+from penstock.kafka.cluster import offsets
 from penstock.kafka.cluster.errors import ClusterError, NotDescribedError
 from penstock.kafka.cluster.offsets import Cluster
 from penstock.kafka.cluster.ranges import OffsetRange, Partition
 from tests.gateways import wait_until
+from tests.kafka.client.described_cluster import DescribedCluster
+from tests.kafka.client.settings import FILE
 
 JANUARY, FEBRUARY = 1_767_225_600_000, 1_769_904_000_000
 
 
 @pytest.fixture
 def cluster(kafka):
-    return Cluster({"bootstrap.servers": kafka.bootstrap_servers}, Path())
+    return Cluster({"bootstrap.servers": kafka.bootstrap_servers}, FILE)
 
 
 @pytest.fixture
@@ -64,13 +66,10 @@ def test_topics_that_do_not_exist(cluster, topic):
 
 @pytest.mark.unit
 def test_a_topic_that_may_not_be_described_is_not_missing(monkeypatch):
-    denied = Future()
-    denied.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
-    admin = SimpleNamespace(
-        describe_topics=lambda *_, **__: {"orders": denied}, poll=lambda _: None
-    )
-    cluster = Cluster({"bootstrap.servers": "localhost:9"}, Path())
-    monkeypatch.setitem(vars(cluster), "_admin", admin)
+    described = DescribedCluster()
+    described.codes = {"orders": [int(ErrorCode.topic_authorization_failed)]}
+    monkeypatch.setattr(offsets, "connect", lambda *_: described)
+    cluster = Cluster({"bootstrap.servers": "localhost:9"}, FILE)
     with pytest.raises(NotDescribedError, match="topic orders: TOPIC_AUTHORIZATION_FAILED"):
         cluster.missing(["orders"])
 
@@ -89,7 +88,7 @@ def test_the_end_of_a_deleted_topic_is_an_answer_and_not_an_error(cluster, topic
     there, deleted = Partition(topic("there"), 0), Partition("deleted", 0)
     wait_until(lambda: cluster.log_ends([there])[there] == 0)
     answers = cluster.log_ends([there, deleted])
-    assert (answers[there], answers[deleted].code) == (0, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert (answers[there], answers[deleted].code) == (0, ErrorCode.unknown_topic_or_partition)
 
 
 def test_ranges_of_several_topics(cluster, topic, produce):
@@ -113,48 +112,22 @@ def test_ranges_of_several_topics(cluster, topic, produce):
             cluster.ranges(topics, start, end)
 
 
-class Controller:
-    """Creates topics that a broker knows after some requests."""
-
-    def __init__(self, unknown: int) -> None:
-        self.unknown = unknown
-        self.created = []
-
-    def create_topics(self, topics, **_):
-        self.created += topics
-        return {topic.topic: completed(None) for topic in topics}
-
-    def describe_topics(self, topics, **_):
-        self.unknown -= 1
-        error = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
-        known = SimpleNamespace(partitions=[SimpleNamespace(leader=1)])
-        return {"new": failed(error) if self.unknown >= 0 else completed(known)}
-
-
-def completed(result):
-    future = Future()
-    future.set_result(result)
-    return future
-
-
-def failed(error):
-    future = Future()
-    future.set_exception(error)
-    return future
-
-
-def test_a_created_topic_is_waited_for():
-    cluster = Cluster({"bootstrap.servers": "127.0.0.1:1"}, Path())
-    cluster._admin = Controller(unknown=3)
+@pytest.mark.unit
+def test_a_topic_is_created_with_as_many_partitions(monkeypatch):
+    described = DescribedCluster()
+    monkeypatch.setattr(offsets, "connect", lambda *_: described)
+    cluster = Cluster({"bootstrap.servers": "127.0.0.1:1"}, FILE)
     cluster.create_like("new", SimpleNamespace(partitions=(0, 1)))
-    assert cluster._admin.unknown == -1
-    assert [topic.num_partitions for topic in cluster._admin.created] == [2]
+    assert described.topics == {"new": [1, 1]}
 
 
+@pytest.mark.unit
 def test_a_created_topic_that_no_broker_knows_is_an_error(monkeypatch):
     monkeypatch.setattr("penstock.kafka.cluster.created_topics._APPEARS_WITHIN_S", 0.1)
-    cluster = Cluster({"bootstrap.servers": "127.0.0.1:1"}, Path())
-    cluster._admin = Controller(unknown=1_000_000)
+    described = DescribedCluster()
+    described.codes = {"new": [int(ErrorCode.unknown_topic_or_partition)]}
+    monkeypatch.setattr(offsets, "connect", lambda *_: described)
+    cluster = Cluster({"bootstrap.servers": "127.0.0.1:1"}, FILE)
     with pytest.raises(ClusterError, match=r"new was created on 127\.0\.0\.1:1, but is not found"):
         cluster.create_like("new", SimpleNamespace(partitions=(0,)))
 
@@ -186,13 +159,35 @@ def test_right_after_creation_leaders_are_waited_for(cluster, admin):
     assert len(cluster.ranges(cluster.topics(name), "earliest")) == 200
 
 
+def test_a_record_by_its_offset(cluster, topic, produce, monkeypatch):
+    name = topic()
+    produce(name, JANUARY, FEBRUARY)
+    found = cluster.topic(name)
+    record = cluster.record(found, 0, 1)
+    assert (record.timestamp, record.key, record.value) == (FEBRUARY, None, b"x")
+    with pytest.raises(ConfigurationError, match="holds the offsets from 0 up to 2"):
+        cluster.record(found, 0, 3)
+    monkeypatch.setattr(offsets, "_TIMEOUT_S", 2.0)
+    with pytest.raises(ClusterError, match=f"{name} 0:2 was not sent in time"):
+        cluster.record(found, 0, 2)
+
+
+def test_the_offsets_of_a_group(cluster, topic, produce):
+    name = topic("grouped", 2)
+    produce(name, JANUARY, FEBRUARY)
+    found = cluster.topic(name)
+    assert cluster.committed(found, "penstock-test") == {0: 0, 1: 0}
+    cluster.commit(found, "penstock-test", {0: 2})
+    assert cluster.committed(found, "penstock-test") == {0: 2, 1: 0}
+
+
 @pytest.mark.parametrize("look_up", [Cluster.names, lambda cluster: cluster.topic("t")])
 def test_the_error_of_an_unavailable_cluster_has_that_of_the_connection(
     look_up, monkeypatch, capsys
 ):
     monkeypatch.setattr("penstock.kafka.cluster.offsets._TIMEOUT_S", 3.0)
     monkeypatch.setattr("penstock.progress.WAITING_S", 0.0)
-    away = Cluster({"bootstrap.servers": "127.0.0.1:1"}, Path())
+    away = Cluster({"bootstrap.servers": "127.0.0.1:1"}, FILE)
     with pytest.raises(ClusterError, match=r"127.0.0.1:1 cannot be reached: .*Connection refused"):
         look_up(away)
     assert "waiting for the cluster at 127.0.0.1:1: gives up after 3 s\n" in capsys.readouterr().err

@@ -4,13 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.kafka.cluster.ranges import (
-    OffsetRange,
-    Partition,
-    by_topic,
-    numbers_by_topic,
-    without,
-)
+from penstock.kafka.cluster.ranges import OffsetRange, Partition, by_topic, without
 
 
 def test_a_range_knows_its_partition_and_its_number_of_offsets():
@@ -23,12 +17,6 @@ def test_a_range_knows_its_partition_and_its_number_of_offsets():
 def test_ranges_by_topic():
     ranges = [OffsetRange("b", 0, 1, 2), OffsetRange("a", 1, 3, 4), OffsetRange("a", 0, 5, 6)]
     assert by_topic(ranges) == {"b": {0: (1, 2)}, "a": {1: (3, 4), 0: (5, 6)}}
-
-
-def test_numbers_of_partitions_by_topic():
-    partitions = [Partition("b", 2), Partition("a", 1), Partition("b", 0)]
-    assert numbers_by_topic(iter(partitions)) == {"b": [2, 0], "a": [1]}
-    assert numbers_by_topic([]) == {}
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.kafka.client.places import Places
 from penstock.kafka.client.positions import Position
+from penstock.kafka.cluster.places import Places
 from penstock.spark.streams.source import StreamSource
 from tests.kafka.client.log_records import TASKS, log_record
 

@@ -115,7 +115,7 @@ def judge_since(
     plan = Plan(configuration.policies)
     plan.set_interceptor_patterns(patterns)
     try:
-        cluster = Cluster(properties, configuration.folder)
+        cluster = Cluster(properties, configuration.path)
         selected_topics = _topics(cluster, configuration, properties, plan, options.topic)
         findings = asyncio.run(
             _judge(options, configuration, properties, cluster, selected_topics, start_time)

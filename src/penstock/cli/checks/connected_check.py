@@ -89,7 +89,7 @@ def describe_topics(
         for glob in plan.globs:
             if glob != _ALL and not fnmatch.filter(topics, glob):
                 yield f"warning: topics.{glob}: {_nothing(glob)}"
-        yield from kept_topics(plan, topics, ClusterMetadata(properties, configuration.folder))
+        yield from kept_topics(plan, topics, ClusterMetadata(properties, configuration.path))
         yield from replicas_warnings(plan, topics, brokers)
         yield from name_warnings(configuration, plan, partitions, topics)
     finally:
@@ -109,7 +109,7 @@ def _topics(
 ) -> tuple[dict[str, Mapping[str, str]], dict[str, int]]:
     """Return the keys that were set on each topic of the cluster, and numbers of partitions."""
     try:
-        view = ClusterMetadata(properties, configuration.folder)
+        view = ClusterMetadata(properties, configuration.path)
         names = asyncio.run(view.topics())
         index = kept_settings(configuration, properties)
         ids = view.ids(name for name in names if index.names(name))
@@ -132,7 +132,7 @@ def _brokers(configuration: Configuration, properties: Mapping[str, str]) -> int
         ConfigurationError: Clients could not reach a broker.
     """
     try:
-        brokers = describe_cluster(properties, configuration.folder, _TIMEOUT_S).brokers
+        brokers = describe_cluster(properties, configuration.path, _TIMEOUT_S).brokers
     except UnreachableError as error:
         # `--bootstrap-server` may name other addresses than the file.
         raise CommandError(str(error).removeprefix(f"{_SERVERS} ")) from None

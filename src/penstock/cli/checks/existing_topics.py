@@ -59,7 +59,7 @@ async def judge_topics(
         )
     await policies.start()
     try:
-        view = ClusterMetadata(properties, configuration.folder)
+        view = ClusterMetadata(properties, configuration.path)
         topics = await view.topics()
         own = {
             *INTERNAL_TOPICS,

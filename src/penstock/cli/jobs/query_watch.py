@@ -151,7 +151,7 @@ class QueryWatch:
                 self._log_ends.pop(partition, None)
             else:  # its last end stays
                 refused += 1
-            # Codes below 0 are librdkafka's own: no broker has answered.
+            # Codes below 0 are for partitions of which no broker has answered.
             is_answered = is_answered or isinstance(answer, int) or answer.code >= 0
         look_time = time.time() if is_answered else self._figures.looked_at
         self._figures.look(self._behind(), refused, look_time)

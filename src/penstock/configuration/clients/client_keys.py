@@ -10,6 +10,7 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.configuration.clients.librdkafka_keys import fault_of_key
 from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.values import boolean, one_of, optional_text, servers, whole_number
 
@@ -21,13 +22,11 @@ class Effect(StrEnum):
     """The effect of a key. The text is in the reference."""
 
     CONNECTION = "every connection"
-    TLS = "every connection, except those for metadata, offsets and state"
     LOGIN = "the login"
     RAW = "connections that read and write whole batches"
-    METADATA = "connections for metadata, offsets and state"
     JAVA = "none"
     REPLACED = "none: Penstock sets it itself, or has no use for it"
-    REFUSED = "an error: it names a Java class, and Penstock's clients are Python and C"
+    REFUSED = "an error: it names a Java class, and Penstock's client is written in Python"
 
 
 class ClientKey(NamedTuple):
@@ -37,23 +36,11 @@ class ClientKey(NamedTuple):
         name: The name without `upstream.`.
         read: Reads a value; a ValueError names the valid values.
         effect: Its effect here.
-        librdkafka: librdkafka's name of it; empty where it has none, or where the value is
-            translated together with others.
-        bounds: librdkafka's smallest and largest value, where Java allows more.
     """
 
     name: str
     read: Callable[[str], object]
     effect: Effect
-    librdkafka: str = ""
-    bounds: tuple[int, int] | None = None
-
-    def for_librdkafka(self, value: str) -> str:
-        """Return a value as librdkafka takes it."""
-        if self.bounds is None:
-            return value.strip()
-        least, most = self.bounds
-        return str(min(max(int(value), least), most))
 
 
 _JAAS: Final = re.compile(
@@ -116,36 +103,17 @@ def _of(effect: Effect, **names: Callable[[str], object]) -> list[ClientKey]:
 
 
 _KEYS: Final = (
-    ClientKey("bootstrap.servers", servers, Effect.CONNECTION, "bootstrap.servers"),
-    ClientKey(
-        "security.protocol",
-        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        Effect.CONNECTION,
-        "security.protocol",
-    ),
-    ClientKey("client.id", optional_text, Effect.CONNECTION, "client.id"),
-    ClientKey("client.rack", optional_text, Effect.CONNECTION, "client.rack"),
-    ClientKey("request.timeout.ms", _int, Effect.CONNECTION, "request.timeout.ms", (1, 900_000)),
-    ClientKey(
-        "socket.connection.setup.timeout.ms",
-        _int,
-        Effect.CONNECTION,
-        "socket.connection.setup.timeout.ms",
-        (1000, _INT),
-    ),
-    ClientKey(
-        "connections.max.idle.ms",
-        _or_minus_1,
-        Effect.CONNECTION,
-        "connections.max.idle.ms",
-        (0, _INT),
-    ),
-    ClientKey("retry.backoff.ms", _int, Effect.CONNECTION, "retry.backoff.ms", (1, 300_000)),
-    ClientKey(
-        "retry.backoff.max.ms", _int, Effect.CONNECTION, "retry.backoff.max.ms", (1, 300_000)
-    ),
     *_of(
         Effect.CONNECTION,
+        bootstrap_servers=servers,
+        security_protocol=one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        client_id=optional_text,
+        client_rack=optional_text,
+        request_timeout_ms=_int,
+        socket_connection_setup_timeout_ms=_int,
+        connections_max_idle_ms=_or_minus_1,
+        retry_backoff_ms=_int,
+        retry_backoff_max_ms=_int,
         ssl_truststore_location=optional_text,
         ssl_truststore_type=optional_text,
         ssl_truststore_certificates=optional_text,
@@ -154,55 +122,20 @@ _KEYS: Final = (
         ssl_keystore_certificate_chain=optional_text,
         ssl_keystore_key=optional_text,
         ssl_endpoint_identification_algorithm=_host_check,
+        ssl_key_password=optional_text,
+        ssl_enabled_protocols=optional_text,
+        ssl_cipher_suites=optional_text,
     ),
-    ClientKey("ssl.key.password", optional_text, Effect.CONNECTION, "ssl.key.password"),
-    *_of(Effect.TLS, ssl_enabled_protocols=optional_text, ssl_cipher_suites=optional_text),
     *_of(
         Effect.RAW,
         default_api_timeout_ms=_int,
         fetch_max_bytes=_positive,
         fetch_max_wait_ms=_int,
     ),
-    ClientKey(
-        "send.buffer.bytes",
-        _or_minus_1,
-        Effect.METADATA,
-        "socket.send.buffer.bytes",
-        (0, 100_000_000),
-    ),
-    ClientKey(
-        "receive.buffer.bytes",
-        _or_minus_1,
-        Effect.METADATA,
-        "socket.receive.buffer.bytes",
-        (0, 100_000_000),
-    ),
-    ClientKey(
-        "client.dns.lookup",
-        one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-        Effect.METADATA,
-        "client.dns.lookup",
-    ),
-    ClientKey(
-        "metadata.max.age.ms", _long, Effect.METADATA, "metadata.max.age.ms", (1, 86_400_000)
-    ),
-    ClientKey(
-        "reconnect.backoff.ms", _long, Effect.METADATA, "reconnect.backoff.ms", (0, 3_600_000)
-    ),
-    ClientKey(
-        "reconnect.backoff.max.ms",
-        _long,
-        Effect.METADATA,
-        "reconnect.backoff.max.ms",
-        (0, 3_600_000),
-    ),
-    ClientKey("enable.metrics.push", boolean, Effect.METADATA, "enable.metrics.push"),
-    ClientKey("sasl.mechanism", optional_text, Effect.LOGIN, "sasl.mechanism"),
-    ClientKey(
-        "sasl.kerberos.service.name", optional_text, Effect.LOGIN, "sasl.kerberos.service.name"
-    ),
     *_of(
         Effect.LOGIN,
+        sasl_mechanism=optional_text,
+        sasl_kerberos_service_name=optional_text,
         sasl_jaas_config=_jaas,
         sasl_login_callback_handler_class=_java_class,
         sasl_login_connect_timeout_ms=_int,
@@ -224,6 +157,13 @@ _KEYS: Final = (
     ),
     *_of(
         Effect.JAVA,
+        send_buffer_bytes=_or_minus_1,
+        receive_buffer_bytes=_or_minus_1,
+        client_dns_lookup=one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+        metadata_max_age_ms=_long,
+        reconnect_backoff_ms=_long,
+        reconnect_backoff_max_ms=_long,
+        enable_metrics_push=boolean,
         sasl_kerberos_kinit_cmd=optional_text,
         sasl_kerberos_min_time_before_relogin=_any_long,
         sasl_kerberos_ticket_renew_jitter=_fraction(0, 1),
@@ -336,23 +276,26 @@ CLIENT_KEYS: Final[Mapping[str, ClientKey]] = {key.name: key for key in _KEYS}
 
 
 def check_client_keys(properties: Mapping[str, str], where: str) -> None:
-    """Check the values of the keys that a Java client has.
+    """Check the keys of a client, and the values of those that a Java client has.
 
     Args:
         properties: The keys after `upstream.`.
         where: The file and `upstream.`, for errors; no error repeats a value.
 
     Raises:
-        ConfigurationError: A value is wrong, or a key names a class that would have to run.
+        ConfigurationError: A value is wrong, a key is not known, or names a class that would have
+            to run.
     """
     for name, value in properties.items():
         key = CLIENT_KEYS.get(name)
         if key is None:
+            if fault := fault_of_key(name, where.rpartition(" ")[2], CLIENT_KEYS):
+                raise ConfigurationError(f"{where}{name} {fault}")
             continue
         if key.effect is Effect.REFUSED and value.strip():
             raise ConfigurationError(
-                f"{where}{name} must be left out: Penstock's clients are written in Python and C, "
-                "and cannot load a Java class"
+                f"{where}{name} must be left out: Penstock's client is written in Python, and "
+                "cannot load a Java class"
             )
         try:
             key.read(value)

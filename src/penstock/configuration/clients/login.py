@@ -42,7 +42,8 @@ def read_login(properties: Mapping[str, str], where: str) -> Login | None:
     """Read how to log in; None where `security.protocol` has no SASL.
 
     Args:
-        properties: The keys after `upstream.`, as a Java client or librdkafka takes them.
+        properties: The keys after `upstream.`, as a Java client takes them, and librdkafka's
+            `sasl.username` and `sasl.password`.
         where: The file and `upstream.`, for errors.
 
     Raises:
@@ -58,8 +59,7 @@ def read_login(properties: Mapping[str, str], where: str) -> Login | None:
         )
     if not properties.get("security.protocol", "").strip().upper().startswith("SASL"):
         return None
-    value = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI"
-    mechanism = value.strip()
+    mechanism = (properties.get("sasl.mechanism") or "GSSAPI").strip()
     if mechanism not in _MECHANISMS:
         raise ConfigurationError(f"{where}sasl.mechanism must be one of {', '.join(_MECHANISMS)}")
     if mechanism == "GSSAPI":
@@ -73,8 +73,8 @@ def _password(properties: Mapping[str, str], mechanism: str, where: str) -> Logi
     handler = "sasl.login.callback.handler.class"
     if properties.get(handler, "").strip():
         raise ConfigurationError(
-            f"{where}{handler} must be left out with {mechanism}: Penstock's clients are "
-            "written in Python and C, and cannot load a Java class"
+            f"{where}{handler} must be left out with {mechanism}: Penstock's client is written "
+            "in Python, and cannot load a Java class"
         )
     options = jaas_options(properties)
     if options.get("tokenauth", "").lower() == "true":

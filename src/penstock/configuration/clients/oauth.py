@@ -1,7 +1,7 @@
 """Where the tokens of SASL OAUTHBEARER come from.
 
-The keys are those of Kafka's own clients (KIP-768, KIP-1025, KIP-1139) and of librdkafka; the
-options of `sasl.jaas.config` are those of `OAuthBearerLoginModule`.
+The keys are those of Kafka's own clients (KIP-768, KIP-1025, KIP-1139); the options of
+`sasl.jaas.config` are those of `OAuthBearerLoginModule`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,8 @@ if TYPE_CHECKING:
 
 TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a key
 HANDLER: Final = "sasl.login.callback.handler.class"
-_CLIENT_IDS: Final = (
-    "sasl.oauthbearer.client.credentials.client.id",
-    "sasl.oauthbearer.client.id",
-)
-_CLIENT_SECRETS: Final = (
-    "sasl.oauthbearer.client.credentials.client.secret",
-    "sasl.oauthbearer.client.secret",
-)
+_CLIENT_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
+_CLIENT_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 - a key
 _SCOPE: Final = "sasl.oauthbearer.scope"
 _RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
 _PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer"
@@ -102,15 +96,15 @@ def read_oauth(properties: Mapping[str, str], where: str) -> OAuth:
         )
     oauth = OAuth(
         url,
-        _first(properties, _CLIENT_IDS) or options.get("clientId", ""),
-        _first(properties, _CLIENT_SECRETS) or options.get("clientSecret", ""),
+        properties.get(_CLIENT_ID) or options.get("clientId", ""),
+        properties.get(_CLIENT_SECRET) or options.get("clientSecret", ""),
         properties.get(_SCOPE) or options.get("scope", ""),
         properties.get("sasl.oauthbearer.header.urlencode", "").strip().lower() == "true",
         _timeout_s(properties),
         float(properties.get("sasl.login.refresh.window.factor") or _USED_FOR),
-        {**_listed(properties, where), **_beginning(options, _EXTENSION)},
+        _beginning(options, _EXTENSION),
         {} if url else claims,
-        _tls(properties, options),
+        {name: value for name, value in options.items() if name.startswith(_TLS)},
     )
     if url:
         _check_url(oauth, where)
@@ -124,8 +118,8 @@ def _check_url(oauth: OAuth, where: str) -> None:
     if scheme != "file" and not (oauth.client_id and oauth.client_secret):
         raise ConfigurationError(
             f"{where}{TOKEN_URL} needs clientId and clientSecret in "
-            f"{_key(where, 'sasl.jaas.config')}, or {_key(where, _CLIENT_IDS[0])} and "
-            f"{_key(where, _CLIENT_SECRETS[0])}"
+            f"{_key(where, 'sasl.jaas.config')}, or {_key(where, _CLIENT_ID)} and "
+            f"{_key(where, _CLIENT_SECRET)}"
         )
 
 
@@ -134,8 +128,8 @@ def _check_class(
 ) -> None:
     if properties.get(key, "").strip() not in {"", *known_classes}:
         raise ConfigurationError(
-            f"{where}{key} must be {known_classes[0]}, or left out: Penstock's clients are written "
-            "in Python and C, and cannot load a Java class"
+            f"{where}{key} must be {known_classes[0]}, or left out: Penstock's client is written "
+            "in Python, and cannot load a Java class"
         )
 
 
@@ -145,35 +139,12 @@ def _timeout_s(properties: Mapping[str, str]) -> float:
     return max(int(properties.get(key) or 0) or _TIMEOUT_MS for key in keys) / 1000
 
 
-def _tls(properties: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """Return `ssl.*` for the endpoint: options in Java, `https.ca.*` in librdkafka."""
-    tls_options = {name: value for name, value in options.items() if name.startswith(_TLS)}
-    if location := properties.get("https.ca.location"):
-        tls_options.setdefault("ssl.truststore.location", location)
-    if content := properties.get("https.ca.pem"):
-        tls_options.setdefault("ssl.truststore.certificates", content)
-    return tls_options
-
-
-def _listed(properties: Mapping[str, str], where: str) -> dict[str, str]:
-    """Return librdkafka's `sasl.oauthbearer.extensions`: `name=value`, separated by commas."""
-    key = "sasl.oauthbearer.extensions"
-    parts = [part for part in properties.get(key, "").split(",") if part.strip()]
-    if not all("=" in part for part in parts):
-        raise ConfigurationError(f"{where}{key} must be name=value, separated by commas")
-    return {name.strip(): value.strip() for name, _, value in (p.partition("=") for p in parts)}
-
-
 def _beginning(options: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {
         name.removeprefix(prefix): value
         for name, value in options.items()
         if name.startswith(prefix)
     }
-
-
-def _first(properties: Mapping[str, str], keys: tuple[str, ...]) -> str:
-    return next((properties[key] for key in keys if properties.get(key)), "")
 
 
 def _key(where: str, key: str) -> str:

@@ -48,7 +48,7 @@ def location_of(properties: Mapping[str, str], folder: Path, store: str, where: 
     if kind != "PEM":
         raise ConfigurationError(
             f"{where}ssl.{store}.location must be a PEM file, and {path} is {kind}: "
-            "Penstock's clients are written in Python and C, which cannot read Java key stores; "
+            "Penstock's client is written in Python, which cannot read Java key stores; "
             "convert it with keytool -importkeystore -deststoretype pkcs12, then openssl pkcs12"
         )
     return path

@@ -18,14 +18,15 @@ def check_upstream(properties: Mapping[str, str], where: str) -> Login | None:
     """Check the keys after `upstream.`, as far as that needs no file and no connection.
 
     Args:
-        properties: The keys after `upstream.`, as a Java client or librdkafka takes them.
+        properties: The keys after `upstream.`, as a Java client takes them, and librdkafka's
+            `sasl.username` and `sasl.password`.
         where: The file and `upstream.`, for errors.
 
     Returns:
         How to log in; None without SASL.
 
     Raises:
-        ConfigurationError: A value is wrong or missing.
+        ConfigurationError: A value is wrong or missing, or a key is not known.
     """
     check_client_keys(properties, where)
     return read_login(properties, where)

@@ -25,7 +25,6 @@ def topic_configs_topic(
     """
     return CompactedTopic(
         properties,
-        configuration.folder,
         configuration.topic_settings_topic,
         configuration.path,
         key=_KEY,

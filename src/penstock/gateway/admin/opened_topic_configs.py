@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
-from confluent_kafka import KafkaException
 
 from penstock.engine.topic_configs.storage import topic_configs_topic
 from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
@@ -88,7 +87,7 @@ class OpenedTopicConfigs:
             await asyncio.sleep(SWEEP_EVERY_S)
             try:
                 await settings.sweep(self._cluster.ids)
-            except (CompactedTopicError, KafkaException) as error:
+            except CompactedTopicError as error:
                 log.warning("settings of topics could not be checked", reason=str(error))
             except Exception:
                 log.exception("settings of topics could not be checked")

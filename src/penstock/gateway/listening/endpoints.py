@@ -59,9 +59,9 @@ def endpoints_of(configuration: Configuration) -> Endpoints:
         upstream_tls = client_context(upstream, file)
     if upstream.keys() - {"bootstrap.servers"}:
         # The Kafka client takes long to import, and is not needed to check addresses.
-        from penstock.kafka.cluster.librdkafka import check  # noqa: PLC0415
+        from penstock.kafka.client.connections.security import connection_options  # noqa: PLC0415
 
-        check(upstream, file)
+        connection_options(upstream, file)
     _check_broker_ports(configuration)
     _check_metrics_listener(configuration)
     host = _advertised_host(configuration)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from penstock.jobs.batches.task import TaskProgress
     from penstock.kafka.client.connections.connection import Connection
-    from penstock.kafka.client.places import PlaceRecords
     from penstock.kafka.client.positions import Claim, PositionTask
     from penstock.kafka.client.reading.offset_ranges import LostOffsets, WantedRange
+    from penstock.kafka.client.writing.place_records import PlaceRecords
     from penstock.kafka.records.stored_batch import StoredBatch
 
 

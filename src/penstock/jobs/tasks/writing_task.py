@@ -39,7 +39,6 @@ from penstock.jobs.report.encoding import add_document, as_document
 from penstock.jobs.tasks.heartbeat_thread import HeartbeatThread
 from penstock.jobs.tasks.together import Together
 from penstock.kafka.client.errors import ClientError, TopicRecreatedError
-from penstock.kafka.client.places import PlaceRecords
 from penstock.kafka.client.positions import PositionTask, read_positions
 from penstock.kafka.client.protocol.write_errors import (
     AbortedError,
@@ -48,6 +47,7 @@ from penstock.kafka.client.protocol.write_errors import (
 )
 from penstock.kafka.client.reading.offset_ranges import WantedRange
 from penstock.kafka.client.reading.reader import RangeReader
+from penstock.kafka.client.writing.place_records import PlaceRecords
 from penstock.kafka.wire.names import NO_ID
 
 if TYPE_CHECKING:

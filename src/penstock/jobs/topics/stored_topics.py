@@ -12,8 +12,8 @@ from penstock.jobs.batches.targets import Target
 from penstock.jobs.topics.access import ClusterAccess
 from penstock.jobs.topics.hidden_topics import hidden_topics, logged_topics
 from penstock.jobs.topics.sizes import measured
-from penstock.kafka.client.places import read_places
 from penstock.kafka.cluster.offsets import Cluster
+from penstock.kafka.cluster.places import read_places
 from penstock.kafka.cluster.topic_names import parse
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.jobs.tasks.planning import Sizes
-    from penstock.kafka.client.places import Places
     from penstock.kafka.cluster.offsets import Topic
+    from penstock.kafka.cluster.places import Places
 
 _NAMED_MAX: Final = 5
 
@@ -48,7 +48,7 @@ class StoredTopics:
     @cached_property
     def cluster(self) -> Cluster:
         """The cluster."""
-        return Cluster(self.properties, self.file.parent)
+        return Cluster(self.properties, self.file)
 
     @property
     def access(self) -> ClusterAccess:

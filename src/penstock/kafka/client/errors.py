@@ -52,17 +52,20 @@ class ResponseError(ClientError):
 
     Attributes:
         code: Kafka's error code.
+        reason: The broker's message; empty if it has sent none.
     """
 
-    def __init__(self, code: int, subject: str) -> None:
+    def __init__(self, code: int, subject: str, reason: str | None = None) -> None:
         """Take a code.
 
         Args:
             code: Kafka's error code.
             subject: The subject of the request, such as `topic t, partition 3`.
+            reason: The broker's message, if it has sent one.
         """
-        super().__init__(f"{subject}: {describe(code)}")
+        super().__init__(f"{subject}: {describe(code)}" + (f": {reason}" if reason else ""))
         self.code = code
+        self.reason = reason or ""
         self.retriable = code in RETRIABLE
 
 
@@ -107,10 +110,10 @@ class UnreadableBatchError(MalformedError):
         self.reason = reason
 
 
-def response_error(code: int, subject: str) -> ResponseError:
-    """Return the error for a code other than 0."""
+def response_error(code: int, subject: str, reason: str | None = None) -> ResponseError:
+    """Return the error for a code other than 0; see `ResponseError`."""
     kind = DeniedError if code in _DENIED else ResponseError
-    return kind(code, subject)
+    return kind(code, subject, reason)
 
 
 def describe(code: int) -> str:

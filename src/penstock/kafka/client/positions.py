@@ -15,7 +15,7 @@ created again is another topic. ACLs for all of them are those with the prefix `
 of one partition have different groups, since a group has one position for a partition.
 
 Groups without members keep their offsets for `offsets.retention.minutes` (7 days) after the last
-commit: see `penstock.kafka.client.places` for positions that must last longer.
+commit: see `penstock.kafka.cluster.places` for positions that must last longer.
 """
 
 from __future__ import annotations

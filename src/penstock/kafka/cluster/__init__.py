@@ -1,1 +1,1 @@
-"""Requests to the cluster as the gateway's own principal, through librdkafka."""
+"""Metadata, offsets and compacted topics of a cluster, for the principal of `upstream.*`."""

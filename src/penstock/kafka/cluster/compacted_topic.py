@@ -1,49 +1,49 @@
 """A compacted topic with the state that gateways share: read, followed and written.
 
-By the gateway's own principal, through librdkafka. One thread follows the topic, and passes on
-the records in order.
+By the gateway's own principal. One thread follows the topic, and passes on the records in order.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import Future, as_completed
-from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclOperation,
-    AdminClient,
-    OffsetSpec,
-)
-from confluent_kafka.cimpl import NewTopic
 
 from penstock.configuration import ConfigurationError
-from penstock.errors import UnavailableError
-from penstock.kafka.cluster.compacted_topic_writer import CompactedTopicWriter
-from penstock.kafka.cluster.created_topics import (
-    DENIED,
-    Replicas,
-    configs_of,
-    create,
-    describe,
-    may_pass,
-    partitions_of,
+from penstock.errors import MalformedError, UnavailableError
+from penstock.kafka.client.admin.topics import READ, WRITE, DescribedTopic, NewTopic
+from penstock.kafka.client.connections.connection import Connection, connect, first_done
+from penstock.kafka.client.connections.retries import Retries
+from penstock.kafka.client.errors import (
+    ClientError,
+    DeniedError,
+    TopicRecreatedError,
+    TruncatedError,
 )
-from penstock.kafka.cluster.librdkafka import admin_client, client_settings, consumer, watched
+from penstock.kafka.client.protocol.log_offsets import (
+    LATEST,
+    LogPartition,
+    offset_request,
+    read_offset,
+)
+from penstock.kafka.client.protocol.raw_requests import raw_request
+from penstock.kafka.client.reading.batches import read_fetched_batch
+from penstock.kafka.client.reading.offset_ranges import WantedRange
+from penstock.kafka.client.reading.reader import Follows, RangeReader
+from penstock.kafka.cluster.compacted_topic_writer import CompactedTopicWriter
+from penstock.kafka.cluster.created_topics import Replicas, configs_of, create, describe
+from penstock.kafka.records.batch import MAX_RECORDS
+from penstock.kafka.records.uncompressed import BatchLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from penstock.kafka.client.connections.connection import PendingResponse
+    from penstock.kafka.client.reading.batches import FetchedBatch
 
 log = structlog.get_logger()
 
@@ -55,17 +55,23 @@ _TOPIC_CONFIGS: Final = {
     # The age of creations is measured by the brokers' clocks.
     "message.timestamp.type": "LogAppendTime",
 }
-_POLL_S: Final = 0.5
 _MESSAGES_MAX: Final = 500
 """The most records that are passed on together: taking them blocks the event loop."""
 _RETRY_AFTER_S: Final = 0.1
 _RETRY_FOLLOWING_AFTER_S: Final = 1.0
-NEXT_CLIENT_AFTER_S: Final = 1.0
-"""When another client requests the end, too; the third after twice as long, and so on."""
+NEXT_LEADER_AFTER_S: Final = 1.0
+"""When the end is requested again, from the leader as it is then; the third time after twice as
+long, and so on."""
 SHORTEST_REQUEST_S: Final = 0.1
-"""The end is not requested with less time: list_offsets of confluent-kafka aborts the process if
-its timeout, of a few ms, is over before it returns."""
+"""The end is not requested with less time."""
+_BACKOFF_S, _MAX_BACKOFF_S, _PATIENCE_S = 0.05, 0.2, 2.0
+"""The pauses of a reader, since clients of the gateway wait for it; and for how long its errors
+are no reason for a warning."""
 _NO_ANSWER: Final = "no answer"
+_PARTITION: Final = 0
+_FOREVER: Final = 2**62
+_LIMITS: Final = BatchLimits(2**31 - 1, MAX_RECORDS)
+"""Penstock has written the records itself."""
 
 
 class CompactedTopicError(UnavailableError):
@@ -89,7 +95,6 @@ class CompactedTopic:
     def __init__(
         self,
         properties: Mapping[str, str],
-        folder: Path,
         topic: str,
         file: Path,
         *,
@@ -102,9 +107,8 @@ class CompactedTopic:
 
         Args:
             properties: The keys after `upstream.`, as for a Java client.
-            folder: The folder of relative locations in them.
             topic: The name of the topic.
-            file: The configuration file, for errors.
+            file: The configuration file, for errors; relative locations start at its folder.
             key: The key of the file that names the topic.
             otherwise: How to do without the topic, for errors.
             configs: Additional configs for the creation of the topic.
@@ -112,25 +116,22 @@ class CompactedTopic:
                 records; short if the topic is read once, and not followed.
         """
         self._wait_ms = wait_ms
-        self._settings: dict[str, Any] = {
-            **client_settings(properties, folder),
-            # Clients of the gateway wait while the broker is unavailable.
-            "reconnect.backoff.max.ms": 500,
-            "topic.metadata.refresh.fast.interval.ms": 100,
-            "retry.backoff.ms": 50,
-            "retry.backoff.max.ms": 200,
-        }
+        self._properties = properties
+        self._file = file
         self.topic = topic
         self._where = f"{file}: {key}: {topic}"
         self._otherwise = otherwise
         self._configs = {**_TOPIC_CONFIGS, **configs}
-        self._partition = TopicPartition(topic, 0)
+        self._partition = LogPartition(topic, _PARTITION)
         self._stop_event = threading.Event()
-        self._consumer: Consumer | None = None
-        self._has_lost_brokers = False
+        self._reader: RangeReader | None = None
         self._position = 0
         self._threads: list[threading.Thread] = []
         self._writer: CompactedTopicWriter | None = None
+
+    @property
+    def _connection(self) -> Connection:
+        return connect(self._properties, self._file)
 
     def open(self, timeout_s: float) -> list[LogRecord]:
         """Create the topic if it does not exist, and read all of it. Blocks.
@@ -148,10 +149,10 @@ class CompactedTopic:
         deadline = time.monotonic() + timeout_s
         try:
             self._ensure_patiently(deadline)
-            self._writer = CompactedTopicWriter(self.topic, self._settings)
+            self._writer = CompactedTopicWriter(self.topic, self._connection)
             return self._read_all(deadline)
-        except KafkaException as error:
-            raise self._error(error.args[0]) from None
+        except (ClientError, MalformedError) as error:
+            raise self._error(error) from None
 
     def is_there(self, timeout_s: float) -> bool:
         """Whether the topic exists, as far as the principal may know it. Blocks.
@@ -160,12 +161,11 @@ class CompactedTopic:
             CompactedTopicError: The cluster does not respond.
         """
         try:
-            admin = admin_client(self._settings)
-            return describe(admin, self.topic, timeout_s) is not None
-        except KafkaException as error:
-            if error.args[0].code() in DENIED:
-                return False
-            raise self._error(error.args[0]) from None
+            return describe(self._connection, self.topic, timeout_s) is not None
+        except DeniedError:
+            return False
+        except (ClientError, MalformedError) as error:
+            raise self._error(error) from None
 
     def read(self, timeout_s: float) -> list[LogRecord]:
         """Return all records of the topic, or none if it does not exist. Blocks.
@@ -176,15 +176,13 @@ class CompactedTopic:
         """
         deadline = time.monotonic() + timeout_s
         try:
-            self._admin = admin_client(self._settings)
-            if partitions_of(self._admin, self.topic, timeout_s) is not None:
+            if describe(self._connection, self.topic, timeout_s) is not None:
                 return self._read_all(deadline)
             return []
-        except KafkaException as error:
-            raise self._error(error.args[0]) from None
+        except (ClientError, MalformedError) as error:
+            raise self._error(error) from None
         finally:
-            if self._consumer is not None:
-                self._consumer.close()
+            self._close_reader()
 
     def follow(
         self, take: Callable[[Sequence[LogRecord]], None], warn: Callable[[str], None]
@@ -216,35 +214,53 @@ class CompactedTopic:
         Raises:
             CompactedTopicError: The cluster does not respond.
         """
-        deadline = time.monotonic() + timeout_s
-        requests: dict[Future[Any], AdminClient] = {}  # a client that is freed answers nothing
         try:
-            return self._end(requests, deadline)
+            return self._end(time.monotonic() + timeout_s)
+        except (ClientError, MalformedError) as error:
+            error.__traceback__ = None  # its frames have the response, which has the error
+            raise CompactedTopicError(f"{self.topic}: {error}") from None
+
+    def _end(self, deadline: float, *, committed: bool = False) -> int:
+        """Return the offset in the first response.
+
+        Args:
+            deadline: By the monotonic clock, in seconds.
+            committed: Whether it is before open transactions.
+        """
+        requests: list[PendingResponse] = []
+        try:
+            return self._first_end(requests, deadline, committed=committed)
+        except ClientError as error:
+            if error.retriable:
+                self._connection.refresh(self.topic)
+            raise
         finally:
-            # Clients block when they are freed: an error would free them later, in another thread.
-            requests.clear()
+            for request in requests:
+                request.abandon()
 
-    def _end(self, requests: dict[Future[Any], AdminClient], deadline: float) -> int:
-        wait_s, why = NEXT_CLIENT_AFTER_S, _NO_ANSWER
-        while why is _NO_ANSWER and (left_s := deadline - time.monotonic()) >= SHORTEST_REQUEST_S:
+    def _first_end(
+        self, requests: list[PendingResponse], deadline: float, *, committed: bool
+    ) -> int:
+        wait_s = NEXT_LEADER_AFTER_S
+        while (left_s := deadline - time.monotonic()) >= SHORTEST_REQUEST_S:
+            requests.append(self._request_end(left_s, committed=committed))
             is_last = left_s - wait_s < SHORTEST_REQUEST_S
-            try:
-                self._request_end(requests, left_s)
-                end, why = _first_end(requests, left_s if is_last else wait_s)
-                if not why:
-                    return end
-                # It keeps the leader and its epoch, and waits for that broker, even if it has gone.
-                self._admin = admin_client(self._settings)
-            except KafkaException as error:
-                why = error.args[0].str()
+            response = first_done(requests, left_s if is_last else wait_s)
+            if response is not None:
+                end = read_offset(response.wait(), self._partition)
+                if end < 0:
+                    raise CompactedTopicError(f"{self.topic}: its end is not known")
+                return end
+            # Another broker may lead by now; the first may have gone.
+            self._connection.refresh(self.topic)
             wait_s *= 2
-        raise CompactedTopicError(f"{self.topic}: {why}")
+        raise CompactedTopicError(f"{self.topic}: {_NO_ANSWER}")
 
-    def _request_end(self, requests: dict[Future[Any], AdminClient], timeout_s: float) -> None:
-        admin = self._admin
-        latest = {self._partition: OffsetSpec.latest()}  # type: ignore[no-untyped-call]
-        answers = admin.list_offsets(latest, request_timeout=timeout_s)
-        requests[answers[self._partition]] = admin
+    def _request_end(self, timeout_s: float, *, committed: bool) -> PendingResponse:
+        connection = self._connection
+        leader = connection.leader(self.topic, _PARTITION, timeout_s=timeout_s)
+        request = offset_request(leader, self._partition, LATEST, committed=committed)
+        return connection.begin(leader.node, raw_request(request), has_deadline=True)
 
     def close(self) -> None:
         """Stop following. Blocks for a moment."""
@@ -253,8 +269,11 @@ class CompactedTopic:
             thread.join(5)
         if self._writer is not None:
             self._writer.close(2)
-        if self._consumer is not None:
-            self._consumer.close()
+        self._close_reader()
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
 
     def _ensure_patiently(self, deadline: float) -> None:
         has_warned = False
@@ -262,10 +281,10 @@ class CompactedTopic:
             try:
                 self._ensure(deadline)
                 return
-            except (KafkaException, TimeoutError) as error:
-                why = error.args[0].str() if isinstance(error, KafkaException) else _NO_ANSWER
-                if isinstance(error, KafkaException) and not may_pass(error.args[0]):
+            except ClientError as error:
+                if not error.retriable:
                     raise
+                why = str(error)
                 if time.monotonic() >= deadline:
                     raise CompactedTopicError(f"{self._where}: {why}") from None
             if not has_warned:
@@ -275,31 +294,28 @@ class CompactedTopic:
 
     def _ensure(self, deadline: float) -> None:
         """Create the topic, or check it if it exists."""
-        admin = self._admin = admin_client(self._settings)
+        connection = self._connection
         timeout_s = max(1.0, deadline - time.monotonic())
-        description = describe(admin, self.topic, timeout_s, operations=True)
-        replicas = Replicas.of(admin, timeout_s)
+        description = describe(connection, self.topic, timeout_s, operations=True)
+        replicas = Replicas.of(connection, timeout_s)
         if description is not None:
-            self._check(admin, description, replicas, timeout_s)
+            self._check(description, replicas, timeout_s)
             return
         configs = {**self._configs, "min.insync.replicas": str(replicas.min_insync)}
-        if not create(admin, NewTopic(self.topic, 1, replicas.count, config=configs), timeout_s):
+        if not create(connection, NewTopic(self.topic, 1, replicas.count, configs), timeout_s):
             raise CompactedTopicError(
                 f"{self._where}: was created, but does not appear in the metadata"
             )
 
-    def _check(
-        self, admin: AdminClient, description: Any, replicas: Replicas, timeout_s: float
-    ) -> None:
+    def _check(self, description: DescribedTopic, replicas: Replicas, timeout_s: float) -> None:
         if len(description.partitions) != 1:
             raise ConfigurationError(
                 f"{self._where} has {len(description.partitions)} partitions; it must have one, "
                 "because the order of its records decides: name another topic"
             )
-        allowed = description.authorized_operations  # None where brokers do not say
-        if allowed is not None and not {AclOperation.READ, AclOperation.WRITE} <= set(allowed):
+        if not description.allows(READ, WRITE):
             raise self._denied("Read and Write are not both allowed")
-        configs = configs_of(admin, self.topic, timeout_s)
+        configs = configs_of(self._connection, self.topic, timeout_s)
         if configs is None:
             return  # created by another principal, who is authorized to check it
         expected_policy = self._configs["cleanup.policy"]
@@ -310,7 +326,7 @@ class CompactedTopic:
                 "records would be lost: alter it, or name another topic"
             )
         has = Replicas(
-            len(description.partitions[0].replicas), int(configs["min.insync.replicas"] or 1)
+            description.partitions[_PARTITION].replicas, int(configs["min.insync.replicas"] or 1)
         )
         if has.are_fewer_than(replicas):
             log.warning(
@@ -323,120 +339,79 @@ class CompactedTopic:
             )
 
     def _read_all(self, deadline: float) -> list[LogRecord]:
-        self._consumer = self._new_consumer()
+        """Return the records up to the present end; others may write in the meantime."""
+        reader = self._reader = self._new_reader()
         records: list[LogRecord] = []
-        end = self._end_now(deadline)
-        while (remaining_s := deadline - time.monotonic()) > 0:
-            for message in self._poll(min(remaining_s, _POLL_S)):
-                error = message.error()
-                if error is None:
-                    records.append(_record(message))
-                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
-                    records.append(LogRecord(message.offset() or 0, ends=True))
-                elif not error.retriable() and error.code() in DENIED:
-                    raise KafkaException(error)
-            if records:
-                self._position = records[-1].position
-                if records[-1].ends or self._position >= end:
-                    return records
-        raise CompactedTopicError(f"{self._where}: could not be read in time")
-
-    def _new_consumer(self) -> Consumer:
-        """Return a consumer that continues at the position."""
-        log_consumer = consumer(
-            {
-                **watched(self._settings, self._lost_brokers),
-                "group.id": "penstock",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                "check.crcs": True,
-                "fetch.error.backoff.ms": 100,
-                "fetch.wait.max.ms": self._wait_ms,
-            }
-        )
-        log_consumer.assign([TopicPartition(self.topic, 0, self._position)])
-        return log_consumer
-
-    def _lost_brokers(self) -> None:
-        self._has_lost_brokers = True
-
-    def _poll(self, timeout_s: float) -> list[Any]:
-        """Return the available messages, at least one unless the time is over."""
-        assert self._consumer is not None
-        if self._has_lost_brokers:
-            log.warning(
-                "a consumer is replaced", topic=self.topic, reason="it has lost all its brokers"
-            )
-            replacement = self._new_consumer()
-            self._consumer.close()
-            self._consumer, self._has_lost_brokers = replacement, False
-        first = self._consumer.poll(timeout_s)
-        if first is None:
-            return []
-        return [first, *self._consumer.consume(_MESSAGES_MAX - 1, 0)]
-
-    def _end_now(self, deadline: float) -> int:
-        """Return the offset after the last record; others may write in the meantime."""
-        assert self._consumer is not None
-        while True:
-            timeout_s = max(0.1, deadline - time.monotonic())
+        end: int | None = None
+        while time.monotonic() < deadline:
             try:
-                _, end = self._consumer.get_watermark_offsets(self._partition, timeout=timeout_s)
-                return int(end)
-            except KafkaException as error:
-                if error.args[0].code() in DENIED or time.monotonic() > deadline:
+                if end is None:
+                    end = self._end(deadline, committed=True)
+                if reader.position >= end:
+                    break
+                records += _records(reader.poll())
+            except ClientError as error:
+                if not error.retriable:
                     raise
                 time.sleep(_RETRY_AFTER_S)
+        else:
+            raise CompactedTopicError(f"{self._where}: could not be read in time")
+        self._position = reader.position
+        return [*records, LogRecord(self._position, ends=True)]
+
+    def _new_reader(self) -> RangeReader:
+        """Return a reader that continues at the position."""
+        connection = self._connection
+        settings = connection.settings._replace(backoff_s=_BACKOFF_S, max_backoff_s=_MAX_BACKOFF_S)
+        return RangeReader(
+            connection,
+            WantedRange(self.topic, _PARTITION, self._position, _FOREVER),
+            on_lost=lambda _: None,  # retention, or a deletion of records
+            merged_within=_LIMITS,
+            follows=Follows(f"read {self.topic}", self._wait_ms),
+            retries=Retries(settings, limit_s=_PATIENCE_S),
+        )
 
     def _follow(
         self, take: Callable[[Sequence[LogRecord]], None], warn: Callable[[str], None]
     ) -> None:
         while not self._stop_event.is_set():
             try:
-                self._pass_on(self._poll(_POLL_S), take, warn)
-            except Exception as failure:  # or nothing would be read any more
-                if isinstance(failure, KafkaException):
-                    warn(failure.args[0].str())
+                self._pass_on(take)
+            except (TruncatedError, TopicRecreatedError) as error:
+                warn(str(error))
+                self._position = 0
+                self._reader = self._new_reader()
+            except ClientError as error:
+                warn(str(error))
+                self._stop_event.wait(_MAX_BACKOFF_S)
+            except Exception as error:  # or nothing would be read any more
+                if isinstance(error, MalformedError):
+                    warn(str(error))
                 else:
                     log.exception("a topic cannot be read", topic=self.topic)
                 self._stop_event.wait(_RETRY_FOLLOWING_AFTER_S)
-                self._go_back()
+                self._reader = self._new_reader()  # records that have not been passed on
 
-    def _go_back(self) -> None:
-        """Read records again that have not been passed on."""
-        assert self._consumer is not None
-        with suppress(KafkaException):
-            self._consumer.assign([TopicPartition(self.topic, 0, self._position)])
-
-    def _pass_on(
-        self,
-        messages: Sequence[Any],
-        take: Callable[[Sequence[LogRecord]], None],
-        warn: Callable[[str], None],
-    ) -> None:
-        records = []
-        for message in messages:
-            error = message.error()
-            if error is None:
-                records.append(_record(message))
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
-                records.append(LogRecord(message.offset() or 0, ends=True))
-            elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # no group is used
-                warn(error.str())
-                self._stop_event.wait(0.2)
-        if records:
-            take(records)
-            self._position = records[-1].position
+    def _pass_on(self, take: Callable[[Sequence[LogRecord]], None]) -> None:
+        """Pass on the next records; and the position behind them, if no record is there."""
+        assert self._reader is not None
+        records = list(_records(self._reader.poll()))
+        reached = self._reader.position
+        if reached > (records[-1].position if records else self._position):
+            records.append(LogRecord(reached, ends=True))
+        for start in range(0, len(records), _MESSAGES_MAX):
+            take(records[start : start + _MESSAGES_MAX])
+            self._position = records[start : start + _MESSAGES_MAX][-1].position
 
     def _write(self) -> None:
         assert self._writer is not None
         self._writer.run(self._stop_event)
 
-    def _error(self, error: KafkaError) -> Exception:
-        if error.code() in DENIED:
-            return self._denied(error.str())
-        return CompactedTopicError(f"{self._where}: {error.str()}")
+    def _error(self, error: ClientError | MalformedError) -> Exception:
+        if isinstance(error, DeniedError):
+            return self._denied(str(error))
+        return CompactedTopicError(f"{self._where}: {error}")
 
     def _denied(self, why: str) -> ConfigurationError:
         return ConfigurationError(
@@ -445,23 +420,11 @@ class CompactedTopic:
         )
 
 
-def _first_end(requests: Iterable[Future[Any]], timeout_s: float) -> tuple[int, str]:
-    """Return the first end in a response, and the reason if there is none."""
-    why = _NO_ANSWER
-    try:
-        for future in as_completed(requests, timeout_s):
-            error = future.exception()  # raised, it would keep this frame, and all clients with it
-            if isinstance(error, KafkaException):
-                why = error.args[0].str()
-                continue
-            end = int(future.result().offset)
-            if end >= 0:
-                return end, ""
-            why = "its end is not known"  # librdkafka has a negative number then
-    except TimeoutError:
-        pass
-    return -1, why
-
-
-def _record(message: Any) -> LogRecord:
-    return LogRecord(message.offset() + 1, message.key(), message.value(), message.timestamp()[1])
+def _records(batches: Iterable[FetchedBatch]) -> Iterator[LogRecord]:
+    for fetched in batches:
+        batch = read_fetched_batch(fetched, max_decompressed_bytes=_LIMITS.decompressed_bytes)
+        records = batch.records
+        for offset, key, value, timestamp in zip(
+            batch.offsets, records.keys, records.values, records.timestamps, strict=True
+        ):
+            yield LogRecord(offset + 1, key, value, timestamp)

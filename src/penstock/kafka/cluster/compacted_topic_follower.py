@@ -28,7 +28,7 @@ _WARN_EVERY_S: Final = 10.0
 _RETRY_AFTER_S: Final = 0.1
 _TAKEN_AT_ONCE: Final = 500
 WRITE_TIMEOUT_S: Final = 15.0
-"""The time after which a write has failed in any case: later than librdkafka would report it."""
+"""The time after which a write has failed in any case: later than the writer would report it."""
 _PROBE_AFTER_S: Final = 1.0
 _LATE: Final = f"not written within {WRITE_TIMEOUT_S:.0f} s"
 _CUT: Final = "{} has lost records that were read from it: restart the gateways"

@@ -1,34 +1,46 @@
-"""Writes records to a compacted topic, through an idempotent producer that is replaced if it fails.
+"""Writes records to a compacted topic, as an idempotent producer that is replaced if it fails.
 
-librdkafka's idempotent producer ends with a fatal error, such as a broker's
-OUT_OF_ORDER_SEQUENCE_NUMBER, and when it has lost all its brokers: it gives up
-the records that it holds, and another producer writes the next records.
+Records that come while a request is under way are written together with the next request.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Producer
 
-from penstock.kafka.cluster.librdkafka import is_fatal, watched
-from penstock.kafka.cluster.librdkafka import producer as new_producer
+from penstock.kafka.client.errors import ClientError, ResponseError
+from penstock.kafka.client.protocol.write_errors import AbortedError, RefusedBatchError
+from penstock.kafka.client.writing.idempotent_pipeline import idempotent_pipeline
+from penstock.kafka.client.writing.limits import WriterLimits
+from penstock.kafka.client.writing.own_records import own_batch, own_source
+from penstock.kafka.wire.errors import INVALID_TOPIC_EXCEPTION, WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
+
+    from penstock.kafka.client.connections.connection import Connection
+    from penstock.kafka.client.connections.pipeline import Pipeline
+    from penstock.kafka.client.protocol.produced_batches import BatchSource
 
     Done = Callable[[int, str | None], None]
 
 log = structlog.get_logger()
 
 RECORD_MAX_BYTES: Final = 16 * 2**20
-MESSAGE_TIMEOUT_MS: Final = 10_000
+MESSAGE_TIMEOUT_S: Final = 10.0
+_PARTITION: Final = 0
 _POLL_S: Final = 0.5
 _PAUSE_S: Final = 0.2
+_BATCH_BYTES: Final = 1_000_000
+"""Of a batch, which brokers take by default; a larger record is alone."""
+_RECORD_BYTES: Final = 32
+"""What a record takes at most besides key and value."""
+_LATE: Final = f"not stored within {MESSAGE_TIMEOUT_S:.0f} s"
 
 
 class _Append:
@@ -39,150 +51,153 @@ class _Append:
         self._callback = callback
         self._end = 0
         self._failure: str | None = None
-        self._lock = threading.Lock()
 
     def settle(self, end: int, failure: str | None) -> None:
         """Take the result of one record: the offset after it, or an error message."""
-        with self._lock:
-            self._remaining -= 1
-            self._end, self._failure = max(self._end, end), failure or self._failure
-            is_last = not self._remaining
-        if is_last:
+        self._remaining -= 1
+        self._end, self._failure = max(self._end, end), failure or self._failure
+        if not self._remaining:
             self._callback(self._end, self._failure)
+
+
+@dataclass(slots=True, frozen=True)
+class _UnsentRecord:
+    """A record that is not sent yet."""
+
+    key: bytes
+    value: bytes | None
+    together: _Append
+    deadline: float
+
+    @property
+    def size(self) -> int:
+        return len(self.key) + len(self.value or b"") + _RECORD_BYTES
 
 
 class CompactedTopicWriter:
     """Writes to the only partition of a topic.
 
-    Each record gets a result: it is replicated, or it failed, at the latest after
-    `MESSAGE_TIMEOUT_MS`. A record that failed may be in the topic nevertheless.
+    Each record gets a result: it is replicated, or it failed, at the latest soon after
+    `MESSAGE_TIMEOUT_S`. A record that failed may be in the topic nevertheless.
     """
 
-    def __init__(self, topic: str, settings: Mapping[str, Any]) -> None:
-        """Make the producer; it connects by itself.
+    def __init__(self, topic: str, connection: Connection) -> None:
+        """Prepare; nothing is sent.
 
         Args:
             topic: The name of the topic.
-            settings: librdkafka's properties for the cluster.
+            connection: To the cluster.
         """
         self.topic = topic
-        self._settings = settings
-        self._replacement_lock = threading.Lock()
-        self._retired_producers: list[Producer] = []
-        self._generation = 0
-        self._producer = self._new_producer()
-
-    def _new_producer(self) -> Producer:
-        self._generation += 1
-        return new_producer(
-            {
-                **watched(self._settings, partial(self._lost_brokers, self._generation)),
-                "enable.idempotence": True,
-                "linger.ms": 0,
-                "message.max.bytes": RECORD_MAX_BYTES,
-                "message.timeout.ms": MESSAGE_TIMEOUT_MS,
-                "error_cb": partial(self._failed, self._generation),
-            }
-        )
+        self._connection = connection
+        self._source = own_source(topic, _PARTITION)
+        self._condition = threading.Condition()
+        self._unsent_records: deque[_UnsentRecord] = deque()
+        self._pipeline: Pipeline | None = None
+        self._offset = -1
+        self._cause = ""
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]], callback: Done) -> None:
         """Write records.
 
         Args:
             records: Keys and values; None deletes a key.
-            callback: Called once, in the thread of `run` or in this thread: with the offset after
-                the last record, or with an error message.
+            callback: Called once, in the thread of `run`: with the offset after the last record,
+                or with an error message.
         """
         together = _Append(len(records), callback)
-        for key, value in records:
-            try:
-                self._produce(key, value, together)
-            except (KafkaException, BufferError) as error:
-                together.settle(0, str(error))
-
-    def _produce(self, key: bytes, value: bytes | None, together: _Append) -> None:
-        producer = self._producer
-        try:
-            producer.produce(self.topic, value, key, 0,
-                             on_delivery=partial(self._delivered, producer, together))  # fmt: skip
-        except KafkaException as error:
-            if not self._replace_if_fatal(producer, error.args[0]):
-                raise
-            producer = self._producer  # the other producer has not taken it
-            producer.produce(self.topic, value, key, 0,
-                             on_delivery=partial(self._delivered, producer, together))  # fmt: skip
-
-    def _delivered(
-        self, producer: Producer, together: _Append, error: KafkaError | None, message: Any
-    ) -> None:
-        if error is None:
-            together.settle(message.offset() + 1, None)
-        else:
-            self._replace_if_fatal(producer, error)
-            together.settle(0, _reason(error))
-
-    def _failed(self, generation: int, error: KafkaError) -> None:
-        """Take an error that belongs to no record; a fatal error would be raised otherwise."""
-        if generation == self._generation:
-            self._replace_if_fatal(self._producer, error)
-
-    def _replace_if_fatal(self, producer: Producer, error: KafkaError) -> bool:
-        """Replace a producer after a fatal error; return whether the error is fatal."""
-        if not is_fatal(error):
-            return False
-        self._replace(producer, error.str())
-        return True
-
-    def _lost_brokers(self, generation: int) -> None:
-        if generation == self._generation:
-            self._replace(self._producer, "it has lost all its brokers")
-
-    def _replace(self, producer: Producer, why: str) -> None:
-        with self._replacement_lock:
-            if producer is self._producer:
-                log.warning("a producer is replaced", topic=self.topic, reason=why)
-                replacement = self._new_producer()
-                self._retired_producers.append(producer)
-                self._producer = replacement
+        deadline = time.monotonic() + MESSAGE_TIMEOUT_S
+        with self._condition:
+            self._unsent_records += [
+                _UnsentRecord(*record, together, deadline) for record in records
+            ]
+            self._condition.notify()
 
     def run(self, stopped: threading.Event) -> None:
-        """Call back with the results of records until the event is set."""
+        """Write records, and call back with their results, until the event is set."""
         while not stopped.is_set():
-            if not self._poll(_POLL_S):
+            try:
+                self._write_next(_POLL_S)
+            except Exception:  # or no later record would get its result
+                log.exception("writing to a topic fails", topic=self.topic)
                 stopped.wait(_PAUSE_S)
 
-    def _poll(self, timeout_s: float) -> bool:
-        """Call back with the available results; return whether that worked."""
-        try:
-            for producer in list(self._retired_producers):
-                producer.purge()  # its records fail at once, and are written again if needed
-                self._call_back(producer, 0)
-                if not len(producer):
-                    self._retired_producers.remove(producer)
-            self._call_back(self._producer, timeout_s)
-        except Exception:  # or no later record would get its result
-            log.exception("writing to a topic fails", topic=self.topic)
-            return False
-        return True
-
-    def _call_back(self, producer: Producer, timeout_s: float) -> None:
-        try:
-            producer.poll(timeout_s)
-        except KafkaException as error:  # a fatal error is raised before the results
-            if not self._replace_if_fatal(producer, error.args[0]):
-                raise
-
     def close(self, timeout_s: float) -> None:
-        """Wait for the records that are being written, when `run` has ended. Blocks."""
-        deadline = time.monotonic() + timeout_s  # `flush` loses results where an error is fatal
-        while (self._retired_producers or len(self._producer)) and time.monotonic() < deadline:
-            if not self._poll(_PAUSE_S):
-                return
+        """Write the records that are waiting, when `run` has ended. Blocks."""
+        deadline = time.monotonic() + timeout_s
+        while self._unsent_records and time.monotonic() < deadline:
+            self._write_next(0)
+
+    def _write_next(self, timeout_s: float) -> None:
+        """Write the records that are waiting, as many as a batch takes; wait for the first."""
+        with self._condition:
+            if not self._unsent_records:
+                self._condition.wait(timeout_s)
+            records = self._take()
+        if not records:
+            return
+        end, failure = self._outcome(records)
+        for number, record in enumerate(records):
+            record.together.settle(end and end - len(records) + number + 1, failure)
+
+    def _outcome(self, records: Sequence[_UnsentRecord]) -> tuple[int, str | None]:
+        """Write a batch; return the offset after it, or 0 and why that is not known."""
+        deadline = records[0].deadline
+        if deadline <= time.monotonic():
+            return 0, _LATE
+        try:
+            return self._write(records, deadline), None
+        except (ClientError, WireError) as error:
+            log.warning("a producer is replaced", topic=self.topic, reason=str(error))
+            failure = _reason(error)
+        except Exception as error:  # each record gets its result
+            log.exception("writing to a topic fails", topic=self.topic)
+            failure = type(error).__name__
+        self._pipeline = None
+        return 0, failure
+
+    def _take(self) -> list[_UnsentRecord]:
+        records: list[_UnsentRecord] = []
+        size = 0
+        while self._unsent_records and (
+            not records or size + self._unsent_records[0].size <= _BATCH_BYTES
+        ):
+            records.append(self._unsent_records.popleft())
+            size += records[-1].size
+        return records
+
+    def _write(self, records: Sequence[_UnsentRecord], deadline: float) -> int:
+        """Write a batch; return the offset after it, or 0 if that is not known."""
+        if self._pipeline is None:
+            self._pipeline = idempotent_pipeline(
+                self._connection,
+                WriterLimits(RECORD_MAX_BYTES, delivery_timeout_s=MESSAGE_TIMEOUT_S),
+                timeout_s=deadline - time.monotonic(),
+                channel=f"write {self.topic}",
+                on_stored=self._stored,
+                on_retry=self._take_cause,
+            )
+        batch = own_batch([(record.key, record.value) for record in records])
+        self._cause = ""
+        self._pipeline.put(self.topic, _PARTITION, batch, self._source, deadline)
+        # Not `flush`: a broker may let a request wait for longer.
+        if not self._pipeline.poll(max(0.0, deadline - time.monotonic())):
+            raise AbortedError(f"{_LATE}{self._cause}")
+        return self._offset + len(records) if self._offset >= 0 else 0
+
+    def _stored(self, _: BatchSource, offset: int) -> None:
+        self._offset = offset
+
+    def _take_cause(self, error: ClientError) -> None:
+        self._cause = f": {error}"
 
 
-def _reason(error: KafkaError) -> str:
-    """Return why a record was not written, and what causes it if that is known."""
-    if error.code() == KafkaError.TOPIC_EXCEPTION:
+def _reason(error: ClientError | WireError) -> str:
+    """Return why records were not written, and what causes it if that is known."""
+    code = error.code if isinstance(error, ResponseError) else None
+    if isinstance(error, RefusedBatchError) and error.refusal is not None:
+        code = error.refusal.code
+    if code == INVALID_TOPIC_EXCEPTION:
         # A gateway takes no records for the topics in which it keeps its own state.
-        return f"{error.str()} (if the upstream is a gateway that uses this topic, name another)"
-    return error.str()
+        return f"{error} (if the upstream is a gateway that uses this topic, name another)"
+    return str(error)

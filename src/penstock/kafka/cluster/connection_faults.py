@@ -1,6 +1,6 @@
 """Why the connection to a cluster fails, as one more connection shows: for errors.
 
-librdkafka reports a wrong security protocol as a timeout, and names its own keys.
+A wrong security protocol shows as a lost connection, or as no response.
 """
 
 from __future__ import annotations
@@ -49,27 +49,27 @@ class _Login(NamedTuple):
         return self.code != _ILLEGAL_STATE
 
 
-def fault_of(properties: Mapping[str, str], folder: Path) -> str:
+def fault_of(properties: Mapping[str, str], file: Path) -> str:
     """Return what is wrong with the keys of a connection; empty if it does not show. Blocks.
 
     Args:
         properties: The keys after `upstream.`, as a Java client takes them.
-        folder: The base of relative locations in them.
+        file: The configuration file; relative locations start at its folder.
     """
     for server in servers(properties["bootstrap.servers"])[:_SERVERS_MAX]:
-        fault = _fault_at(server, properties, folder)
+        fault = _fault_at(server, properties, file)
         if fault:
             return fault
     return ""
 
 
-def _fault_at(server: Address, properties: Mapping[str, str], folder: Path) -> str:
+def _fault_at(server: Address, properties: Mapping[str, str], file: Path) -> str:
     """Return what is wrong; empty if it does not show."""
     protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
     mechanism = properties.get("sasl.mechanism", _NO_LOGIN).strip()
     has_tls = protocol.endswith("SSL")
     try:
-        context = client_context(properties, folder / "upstream") if has_tls else None
+        context = client_context(properties, file) if has_tls else None
         login = _login_at(server, mechanism, context)
     except ssl.SSLCertVerificationError as error:
         return _untrusted(error, server, properties)

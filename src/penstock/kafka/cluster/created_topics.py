@@ -3,47 +3,21 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
-
-from penstock.kafka.cluster.futures import result_of
-from penstock.kafka.wire.errors import RETRIABLE
+from penstock.kafka.client.admin.configs import configs_of_topic
+from penstock.kafka.client.admin.topics import DescribedTopic, NewTopic, create_topic
+from penstock.kafka.client.admin.topics import describe_topics as describe_all
+from penstock.kafka.client.connections.retries import retried
+from penstock.kafka.client.errors import DeniedError, ResponseError, response_error
+from penstock.kafka.wire.errors import TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
+    from penstock.kafka.client.connections.connection import Connection
 
 _REPLICAS: Final = 3
 _APPEARS_WITHIN_S: Final = 15.0
-DENIED: Final = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    }
-)
-"""Errors that are not worth a retry: the configuration or the ACLs have to be changed."""
-
-
-_PASSING: Final = frozenset(
-    {
-        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - their public names
-        KafkaError._RESOLVE,  # noqa: SLF001
-        KafkaError._TIMED_OUT,  # noqa: SLF001
-        KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
-        KafkaError._TRANSPORT,  # noqa: SLF001
-        KafkaError._WAIT_COORD,  # noqa: SLF001
-    }
-)
-"""librdkafka's own errors while a broker is slow, starts, or is away."""
-
-
-def may_pass(error: KafkaError) -> bool:
-    """Whether the same request may succeed later, without a change of anything."""
-    return error.code() in RETRIABLE or error.code() in _PASSING
+_PAUSE_S: Final = 0.05
 
 
 class Replicas(NamedTuple):
@@ -58,14 +32,14 @@ class Replicas(NamedTuple):
     min_insync: int
 
     @classmethod
-    def of(cls, admin: AdminClient, timeout_s: float) -> Replicas:
+    def of(cls, connection: Connection, timeout_s: float) -> Replicas:
         """Return a replication that suffices for state: it survives the loss of a broker of three.
 
         Raises:
-            KafkaException: The brokers are not known.
+            ClientError: The brokers are not known.
         """
-        cluster = result_of(admin.describe_cluster(request_timeout=timeout_s), timeout_s + 1)
-        count = min(_REPLICAS, len(cluster.nodes))
+        nodes = retried(connection, timeout_s, connection.cluster)
+        count = min(_REPLICAS, len(nodes.brokers))
         return cls(count, 2 if count == _REPLICAS else 1)
 
     def are_fewer_than(self, others: Replicas) -> bool:
@@ -73,7 +47,9 @@ class Replicas(NamedTuple):
         return self.count < others.count or self.min_insync < others.min_insync
 
 
-def describe(admin: AdminClient, topic: str, timeout_s: float, *, operations: bool = False) -> Any:
+def describe(
+    connection: Connection, topic: str, timeout_s: float, *, operations: bool = False
+) -> DescribedTopic | None:
     """Return a topic's description; None if it does not exist. It is not created.
 
     Args:
@@ -81,63 +57,45 @@ def describe(admin: AdminClient, topic: str, timeout_s: float, *, operations: bo
         operations: Whether to request the operations that the client's principal may perform.
 
     Raises:
-        KafkaException: It cannot be described.
+        ClientError: It cannot be described.
     """
-    described = admin.describe_topics(
-        TopicCollection([topic]),
-        request_timeout=timeout_s,
-        include_authorized_operations=operations,
-    )
-    try:
-        return result_of(described[topic], timeout_s + 1)
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return None
-        raise
+    topics = describe_all(connection, (topic,), timeout_s, operations=operations)
+    description = topics.get(topic)
+    if description is None or description.code == UNKNOWN_TOPIC_OR_PARTITION:
+        return None
+    if description.code:
+        raise response_error(description.code, f"topic {topic}")
+    return description
 
 
-def configs_of(admin: AdminClient, topic: str, timeout_s: float) -> dict[str, str] | None:
+def configs_of(connection: Connection, topic: str, timeout_s: float) -> dict[str, str] | None:
     """Return the configs of a topic; None if the client's principal may not describe them.
 
     Raises:
-        KafkaException: They cannot be described.
+        ClientError: They cannot be described.
     """
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    described = admin.describe_configs([resource], request_timeout=timeout_s)
     try:
-        entries = result_of(described[resource], timeout_s + 1)
-    except KafkaException as error:
-        if error.args[0].code() in DENIED:
-            return None
-        raise
-    return {name: entry.value or "" for name, entry in entries.items()}
+        configs = configs_of_topic(connection, topic, timeout_s)
+    except DeniedError:
+        return None
+    return {name: config.value or "" for name, config in configs.items()}
 
 
-def partitions_of(admin: AdminClient, topic: str, timeout_s: float) -> Sequence[Any] | None:
-    """Return the partitions of a topic; None if it does not exist.
-
-    Raises:
-        KafkaException: It cannot be described.
-    """
-    description = describe(admin, topic, timeout_s)
-    return None if description is None else list(description.partitions)
-
-
-def create(admin: AdminClient, new: NewTopic, timeout_s: float) -> bool:
+def create(connection: Connection, new: NewTopic, timeout_s: float) -> bool:
     """Create a topic, and wait until it has leaders; return whether it has.
 
     Raises:
-        KafkaException: It cannot be created.
+        ClientError: It cannot be created.
     """
     try:
-        result_of(admin.create_topics([new], request_timeout=timeout_s)[new.topic], timeout_s + 1)
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+        create_topic(connection, new, timeout_s)
+    except ResponseError as error:
+        if error.code != TOPIC_ALREADY_EXISTS:
             raise
     deadline = time.monotonic() + _APPEARS_WITHIN_S
     while time.monotonic() < deadline:
-        partitions = partitions_of(admin, new.topic, timeout_s)
-        if partitions and all(partition.leader is not None for partition in partitions):
+        description = describe(connection, new.name, timeout_s)
+        if description is not None and description.has_leaders:
             return True
-        time.sleep(0.05)
+        time.sleep(_PAUSE_S)
     return False

@@ -12,21 +12,15 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cachetools import TTLCache
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    ConfigResource,
-    ConfigSource,
-    OffsetSpec,
-    ResourceType,
-)
 
 from penstock.errors import UnavailableError
-from penstock.kafka.cluster.futures import result_of
-from penstock.kafka.cluster.librdkafka import admin_client, client_settings
-from penstock.kafka.cluster.offset_requests import OffsetRefusal, list_offsets
-from penstock.kafka.cluster.offsets import uuid_of
-from penstock.kafka.cluster.ranges import Partition
+from penstock.kafka.client.admin.configs import broker_configs, topic_configs
+from penstock.kafka.client.admin.offsets import ListedOffset, list_offsets
+from penstock.kafka.client.admin.topics import describe_topics, list_topics
+from penstock.kafka.client.connections.connection import Connection, connect
+from penstock.kafka.client.errors import ClientError, ResponseError
+from penstock.kafka.client.protocol.log_offsets import LATEST
+from penstock.kafka.wire.errors import UNKNOWN_TOPIC_OR_PARTITION, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -37,10 +31,7 @@ _TIMEOUT_S: Final = 5.0
 _ALLOWED_COUNTS_S: Final = 30.0
 _DEFAULTS_TTL_S: Final = 60.0
 _MISSING_TTL_S: Final = 0.5
-_OF_TOPIC: Final = frozenset(
-    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED}
-)
-"""Errors about a topic: another client would get them, too."""
+_CLEANUP_POLICY: Final = "cleanup.policy"
 
 _OFFSETS: Final = ("offsets.topic.num.partitions", "offsets.topic.replication.factor")
 _TRANSACTIONS: Final = (
@@ -78,18 +69,18 @@ class ClusterMetadata:
     def __init__(
         self,
         properties: Mapping[str, str],
-        folder: Path,
+        file: Path,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Make the metadata; the first call connects.
 
         Args:
             properties: The keys after `upstream.`, as for a Java client.
-            folder: The folder of relative locations in them.
+            file: The configuration file; relative locations start at its folder.
             clock: Returns the monotonic time in seconds.
         """
-        self._settings = client_settings(properties, folder)
-        self._admin: AdminClient | None = None
+        self._properties = properties
+        self._file = file
         self._clock = clock
         self._new_topics: TTLCache[str, tuple[int, int]] = TTLCache(
             math.inf, _ALLOWED_COUNTS_S, timer=clock
@@ -192,36 +183,35 @@ class ClusterMetadata:
 
         Topics that are not known, perhaps for lack of authorization, are left out.
         """
-        topic_ids: dict[str, UUID | None] = {}
         names = list(names)
         if not names:
-            return topic_ids
-        admin = self._client()
-        futures = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S)
-        for name, future in futures.items():
-            try:
-                topic_ids[name] = uuid_of(result_of(future, _TIMEOUT_S + 1).topic_id)
-            except (KafkaException, TimeoutError) as error:
-                if _code(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    topic_ids[name] = None
-                else:
-                    self._replace(admin)
-        return topic_ids
+            return {}
+        try:
+            topics = describe_topics(self._connection(), names, _TIMEOUT_S)
+        except (ClientError, WireError):
+            return {}
+        return {
+            name: topic.topic_id if not topic.code else None
+            for name, topic in topics.items()
+            if topic.code in {0, UNKNOWN_TOPIC_OR_PARTITION}
+        }
 
     def leader_epochs(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return the epochs of partitions' leaders, which say them themselves. Blocks.
 
         Those that are not known, perhaps for lack of authorization, are left out.
         """
-        requested_partitions = [Partition(*partition) for partition in partitions]
+        requested_partitions = list(partitions)
         if not requested_partitions:
             return {}
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        answers = list_offsets(self._client(), requested_partitions, latest, _TIMEOUT_S)
+        try:
+            answers = list_offsets(self._connection(), requested_partitions, LATEST, _TIMEOUT_S)
+        except (ClientError, WireError):
+            return {}
         return {
             partition: answer.leader_epoch
             for partition, answer in answers.items()
-            if not isinstance(answer, OffsetRefusal) and answer.leader_epoch is not None
+            if isinstance(answer, ListedOffset) and answer.leader_epoch >= 0
         }
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -230,26 +220,21 @@ class ClusterMetadata:
         Raises:
             MetadataUnavailableError: The cluster does not return them.
         """
-        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        if not resources:
-            return {}
-        admin = self._client()
-        futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
+        configs: dict[str, dict[str, str]] = {}
         try:
-            return {
-                resource.name: {
+            for topic, answer in topic_configs(self._connection(), topics, _TIMEOUT_S).items():
+                if isinstance(answer, ResponseError):
+                    raise answer
+                configs[topic] = {
                     name: config.value
-                    for name, config in result_of(future, _TIMEOUT_S + 1).items()
-                    if config.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-                    and config.value is not None
+                    for name, config in answer.items()
+                    if config.is_set_on_topic and config.value is not None
                 }
-                for resource, future in futures.items()
-            }
-        except (KafkaException, TimeoutError) as error:
-            self._replace(admin)
+        except (ClientError, WireError) as error:
             raise MetadataUnavailableError(
-                f"topics' configs cannot be described: {_text(error)}"
+                f"topics' configs cannot be described: {error}"
             ) from None
+        return configs
 
     def cleanup_policies(self, topics: Iterable[str]) -> tuple[dict[str, str], str]:
         """Return the `cleanup.policy` of topics. Blocks.
@@ -259,73 +244,37 @@ class ClusterMetadata:
         Returns:
             The values by topic, and why others are not known; empty if all are.
         """
-        key, policies, why = "cleanup.policy", {}, ""
+        policies, why = {}, ""
         try:
-            admin = self._client()
-            resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-            futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
-        except (KafkaException, MetadataUnavailableError) as error:
+            answers = topic_configs(self._connection(), topics, _TIMEOUT_S, keys=(_CLEANUP_POLICY,))
+        except (ClientError, WireError) as error:
             return {}, str(error)
-        for resource, future in futures.items():
-            try:
-                policies[resource.name] = str(result_of(future, _TIMEOUT_S + 1)[key].value)
-            except (KafkaException, TimeoutError, KeyError) as error:
-                why = _text(error)
-                if _code(error) not in _OF_TOPIC:
-                    self._replace(admin)
+        for topic, answer in answers.items():
+            if isinstance(answer, ResponseError):
+                why = str(answer)
+            elif _CLEANUP_POLICY in answer:
+                policies[topic] = str(answer[_CLEANUP_POLICY].value)
         return policies, why
 
     def _list(self) -> dict[str, tuple[int, int]]:
-        admin = self._client()
         try:
-            topics = admin.list_topics(timeout=_TIMEOUT_S).topics
-        except KafkaException as error:
-            self._replace(admin)
-            raise MetadataUnavailableError(
-                f"the topics cannot be listed: {error.args[0].str()}"
-            ) from None
+            topics = list_topics(self._connection(), _TIMEOUT_S)
+        except (ClientError, WireError) as error:
+            raise MetadataUnavailableError(f"the topics cannot be listed: {error}") from None
         return {
-            name: (
-                len(topic.partitions),
-                min((len(p.replicas) for p in topic.partitions.values()), default=0),
-            )
-            for name, topic in topics.items()
-            if topic.error is None
+            topic.name: (topic.partitions, topic.replication_factor)
+            for topic in topics
+            if not topic.code and topic.name is not None
         }
 
     def _describe_broker(self) -> dict[str, str]:
-        admin = self._client()
         try:
-            brokers = admin.list_topics(timeout=_TIMEOUT_S).brokers
-            resource = ConfigResource(ResourceType.BROKER, str(min(brokers)))
-            described = admin.describe_configs([resource], request_timeout=_TIMEOUT_S)
-            configs = result_of(described[resource], _TIMEOUT_S + 1)
-        except (KafkaException, TimeoutError, ValueError) as error:
-            self._replace(admin)
+            configs = broker_configs(self._connection(), _TIMEOUT_S)
+        except (ClientError, WireError) as error:
             raise MetadataUnavailableError(
-                f"the brokers' configs cannot be described: {_text(error)}"
+                f"the brokers' configs cannot be described: {error}"
             ) from None
         return {name: config.value for name, config in configs.items() if config.value is not None}
 
-    def _client(self) -> AdminClient:
-        if self._admin is None:
-            try:
-                self._admin = admin_client(self._settings)
-            except KafkaException as error:
-                raise MetadataUnavailableError(
-                    f"the cluster cannot be reached: {_text(error)}"
-                ) from None
-        return self._admin
-
-    def _replace(self, failed: AdminClient) -> None:
-        """Use another client from now on: the current client may have lost its brokers for good."""
-        if self._admin is failed:
-            self._admin = None
-
-
-def _code(error: BaseException) -> int | None:
-    return error.args[0].code() if isinstance(error, KafkaException) else None
-
-
-def _text(error: BaseException) -> str:
-    return error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+    def _connection(self) -> Connection:
+        return connect(self._properties, self._file)

@@ -1,52 +1,53 @@
-"""Offsets of many partitions in few requests, retried if a leader is not known yet.
-
-librdkafka sends one ListOffsets request to each leader, for any number of partitions.
-"""
+"""Offsets of many partitions in few requests, retried if a leader is not known yet."""
 
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+from kio.schema.errors import ErrorCode
 
+from penstock.kafka.client.admin.offsets import ListedOffset, list_offsets
+from penstock.kafka.client.errors import ClientError, ResponseError
+from penstock.kafka.client.protocol.log_offsets import EARLIEST, LATEST
 from penstock.kafka.cluster.errors import ClusterError
-from penstock.kafka.cluster.futures import result_of
 from penstock.kafka.cluster.ranges import Partition
+from penstock.kafka.wire.errors import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from confluent_kafka.admin import (  # type: ignore[attr-defined]
-        AdminClient,
-        ListOffsetsResultInfo,
-    )
+    from penstock.kafka.client.connections.connection import Connection
 
 CHUNK: Final = 5000
 """The number of partitions in a request."""
 RETRY_FOR_S: Final = 15.0
-_REFRESHED_ALONE: Final = 10
+NO_ANSWER: Final = -2
+"""Instead of an error code, where no broker has answered; Kafka's codes are larger."""
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 1.0
 _LEADER_UNKNOWN: Final = frozenset(
     {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.OFFSET_NOT_AVAILABLE,
+        NO_ANSWER,
+        int(ErrorCode.unknown_topic_or_partition),
+        int(ErrorCode.leader_not_available),
+        int(ErrorCode.not_leader_or_follower),
+        int(ErrorCode.replica_not_available),
+        int(ErrorCode.kafka_storage_error),
+        int(ErrorCode.fenced_leader_epoch),
+        int(ErrorCode.unknown_leader_epoch),
+        int(ErrorCode.offset_not_available),
     }
 )
 """Errors that end by themselves when a topic has just been created, or a leader has moved."""
 
 
 class OffsetRefusal(NamedTuple):
-    """Why there is no offset of a partition."""
+    """Why there is no offset of a partition.
+
+    Attributes:
+        code: Kafka's error code, or `NO_ANSWER`.
+    """
 
     code: int
     text: str
@@ -55,20 +56,20 @@ class OffsetRefusal(NamedTuple):
 Answers: TypeAlias = "Mapping[Partition, int | OffsetRefusal]"
 
 
-def earliest_of(admin: AdminClient) -> Callable[[Sequence[Partition]], Answers]:
+def earliest_of(connection: Connection) -> Callable[[Sequence[Partition]], Answers]:
     """Return the function that requests the first offsets."""
-    return _requests_of(admin, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+    return _requests_of(connection, EARLIEST)
 
 
-def latest_of(admin: AdminClient) -> Callable[[Sequence[Partition]], Answers]:
+def latest_of(connection: Connection) -> Callable[[Sequence[Partition]], Answers]:
     """Return the function that requests the end offsets, without those of open transactions."""
-    return _requests_of(admin, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    return _requests_of(connection, LATEST)
 
 
-def since(admin: AdminClient, timestamp_ms: int) -> Callable[[Sequence[Partition]], Answers]:
+def since(connection: Connection, timestamp_ms: int) -> Callable[[Sequence[Partition]], Answers]:
     """Return the function that requests the first offsets of a time or later; -1 for none."""
     # Negative timestamps are the protocol's names for `latest` and others.
-    return _requests_of(admin, OffsetSpec.for_timestamp(max(timestamp_ms, 0)))
+    return _requests_of(connection, max(timestamp_ms, 0))
 
 
 def in_chunks(
@@ -130,59 +131,24 @@ def all_offsets(
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-def list_offsets(
-    admin: AdminClient, partitions: Iterable[Partition], spec: OffsetSpec, timeout_s: float
-) -> dict[Partition, ListOffsetsResultInfo | OffsetRefusal]:
-    """Return the offsets from the leaders of partitions, in one request to each leader.
-
-    Args:
-        partitions: At least one.
-        spec: Which offset; the latest is before open transactions.
-        timeout_s: How long the leaders have.
-    """
-    futures = admin.list_offsets(
-        {TopicPartition(partition.topic, partition.number): spec for partition in partitions},
-        isolation_level=IsolationLevel.READ_COMMITTED,
-        request_timeout=timeout_s,
-    )
-    answers: dict[Partition, ListOffsetsResultInfo | OffsetRefusal] = {}
-    for requested, future in futures.items():
-        partition = Partition(requested.topic, requested.partition)
-        try:
-            answers[partition] = result_of(future, timeout_s + 1)
-        except KafkaException as error:
-            answers[partition] = OffsetRefusal(error.args[0].code(), error.args[0].str())
-        except TimeoutError:
-            answers[partition] = OffsetRefusal(KafkaError._TIMED_OUT, "no answer")  # noqa: SLF001
-    return answers
-
-
-def _requests_of(admin: AdminClient, spec: OffsetSpec) -> Callable[[Sequence[Partition]], Answers]:
+def _requests_of(
+    connection: Connection, timestamp: int
+) -> Callable[[Sequence[Partition]], Answers]:
     def request_offsets(partitions: Sequence[Partition]) -> dict[Partition, int | OffsetRefusal]:
-        answers = {
-            partition: answer if isinstance(answer, OffsetRefusal) else answer.offset
-            for partition, answer in list_offsets(admin, partitions, spec, RETRY_FOR_S).items()
+        try:
+            answers = list_offsets(connection, partitions, timestamp, RETRY_FOR_S)
+        except (ClientError, WireError) as error:
+            return dict.fromkeys(partitions, _refusal(error))
+        return {
+            Partition(*partition): answer.offset
+            if isinstance(answer, ListedOffset)
+            else _refusal(answer)
+            for partition, answer in answers.items()
         }
-        _refresh(
-            admin,
-            {
-                partition.topic
-                for partition, answer in answers.items()
-                if isinstance(answer, OffsetRefusal) and answer.code in _LEADER_UNKNOWN
-            },
-        )
-        return answers
 
     return request_offsets
 
 
-def _refresh(admin: AdminClient, topics: set[str]) -> None:
-    """Request the metadata of topics: librdkafka keeps a leader epoch that was refused for the
-    next request, from any caller.
-    """
-    with suppress(KafkaException):
-        if len(topics) > _REFRESHED_ALONE:
-            admin.list_topics(timeout=RETRY_FOR_S)
-        else:
-            for topic in topics:
-                admin.list_topics(topic, timeout=RETRY_FOR_S)
+def _refusal(error: ClientError | WireError) -> OffsetRefusal:
+    code = error.code if isinstance(error, ResponseError) else NO_ANSWER
+    return OffsetRefusal(code, str(error))

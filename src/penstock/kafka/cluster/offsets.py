@@ -1,69 +1,59 @@
 """Offsets and topics of the cluster, for commands that read stored records.
 
-Through confluent-kafka, as the principal of `upstream.*`: topics' ids and partitions, offsets of
-a range, and the offsets that `redrive` has come to.
+As the principal of `upstream.*`: topics' ids and partitions, offsets of a range, and the offsets
+that `redrive` has come to.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-import time
-from collections import deque
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
-from uuid import UUID
-
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
-)
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    ConfigResource,
-    ResourceType,
-)
-from confluent_kafka.cimpl import NewTopic
+from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.globs import is_glob
-from penstock.kafka.cluster import created_topics, librdkafka, offset_requests, topic_names
+from penstock.errors import MalformedError
+from penstock.kafka.client.admin.configs import configs_of_topic
+from penstock.kafka.client.admin.topics import (
+    DescribedTopic,
+    NewTopic,
+    describe_topics,
+    list_topics,
+)
+from penstock.kafka.client.connections.connection import Connection, connect
+from penstock.kafka.client.errors import ClientError, NotReadableYetError, response_error
+from penstock.kafka.client.positions import Position, commit_positions, read_positions
+from penstock.kafka.client.reading.batches import read_fetched_batch
+from penstock.kafka.client.reading.offset_ranges import WantedRange
+from penstock.kafka.client.reading.reader import RangeReader
+from penstock.kafka.cluster import created_topics, offset_requests, topic_names
 from penstock.kafka.cluster.errors import ClusterError, NotDescribedError
-from penstock.kafka.cluster.futures import result_of
-from penstock.kafka.cluster.librdkafka import admin_client, client_settings
 from penstock.kafka.cluster.offset_requests import all_offsets, in_chunks
 from penstock.kafka.cluster.ranges import OffsetRange, Partition
-from penstock.policy import Header, Record
+from penstock.kafka.wire.errors import (
+    INVALID_TOPIC_EXCEPTION,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    WireError,
+)
+from penstock.policy import Record
 from penstock.progress import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
+    from uuid import UUID
 
     from penstock.kafka.cluster.offset_requests import Answers
 
 _TIMEOUT_S: Final = 15.0
-_TOPICS_AT_ONCE: Final = 500
-_PAUSE_S: Final = 0.2
-_ERRORS_MAX: Final = 10
-_ALL_BROKERS_DOWN: Final = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - its name
-_NO_COORDINATOR_YET: Final = frozenset(
-    {
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    }
-)
-"""Errors of a cluster whose first group this is."""
-_NO_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
+_NO_TOPIC: Final = frozenset({UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION})
+_MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+_NO_LIMIT: Final = 2**31 - 1
 _BOUNDS: Final = frozenset({"earliest", "latest"})
 _OFFSETS: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
-_BITS: Final = 2**64
 
 
 @dataclass(frozen=True)
@@ -85,28 +75,19 @@ class Topic:
         return tuple(Partition(self.name, number) for number in self.partitions)
 
 
-def uuid_of(uuid: Any) -> UUID:
-    """Return an id that confluent-kafka returns as two signed numbers of 64 bits."""
-    high, low = uuid.get_most_significant_bits(), uuid.get_least_significant_bits()
-    return UUID(int=((high % _BITS) << 64) | (low % _BITS))
-
-
 class Cluster:
     """A cluster, as a client sees it."""
 
-    def __init__(self, properties: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, properties: Mapping[str, str], file: Path) -> None:
         """Prepare; nothing is contacted.
 
         Args:
             properties: The keys after `upstream.`, as a Java client takes them.
-            folder: Where relative locations in them start.
+            file: The configuration file; relative locations start at its folder.
         """
         self.servers = properties["bootstrap.servers"]
-        self._errors: deque[KafkaError] = deque(maxlen=_ERRORS_MAX)
-        self._settings = {
-            **client_settings(properties, folder),
-            "error_cb": self._errors.append,
-        }
+        self._properties = properties
+        self._file = file
 
     def topics(self, patterns: str, *, without: Collection[str] = ()) -> tuple[Topic, ...]:
         """Describe the topics that `--topic` means: names and globs, separated by commas.
@@ -148,11 +129,11 @@ class Cluster:
 
     def log_starts(self, partitions: Sequence[Partition]) -> Answers:
         """Return the first offset of each partition, or the error; without a retry."""
-        return in_chunks(partitions, offset_requests.earliest_of(self._admin))
+        return in_chunks(partitions, offset_requests.earliest_of(self._connection))
 
     def log_ends(self, partitions: Sequence[Partition]) -> Answers:
         """Return the offset after the last committed record of each partition, or why not."""
-        return in_chunks(partitions, offset_requests.latest_of(self._admin))
+        return in_chunks(partitions, offset_requests.latest_of(self._connection))
 
     def topic(self, name: str) -> Topic:
         """Describe a topic.
@@ -202,32 +183,29 @@ class Cluster:
             topics.append(_topic(name, description))
         return tuple(topics)
 
-    def _descriptions(self, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    def _descriptions(self, names: tuple[str, ...]) -> Iterator[tuple[str, DescribedTopic | None]]:
         """Yield each topic with what the cluster says of it; None if it does not exist."""
         for name, answer in self._answers(names):
             if isinstance(answer, NotDescribedError):
                 raise answer
             yield name, answer
 
-    def _answers(self, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    def _answers(
+        self, names: tuple[str, ...]
+    ) -> Iterator[tuple[str, DescribedTopic | NotDescribedError | None]]:
         """Yield what `_descriptions` does, and the errors of topics that may not be described."""
-        for start in range(0, len(names), _TOPICS_AT_ONCE):
-            some = TopicCollection(list(names[start : start + _TOPICS_AT_ONCE]))
-            for name, future in self._admin.describe_topics(
-                some, request_timeout=_TIMEOUT_S
-            ).items():
-                try:
-                    with self._waiting():
-                        answer = result_of(future, _TIMEOUT_S + 1)
-                except (KafkaException, TimeoutError) as error:
-                    code = error.args[0].code() if isinstance(error, KafkaException) else None
-                    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                        answer = NotDescribedError(name)
-                    elif code in _NO_TOPIC:
-                        answer = None
-                    else:
-                        raise self._unreachable(error) from None
-                yield name, answer
+        with self._answering():
+            topics = describe_topics(self._connection, names, _TIMEOUT_S)
+        for name in names:
+            topic = topics.get(name)
+            if topic is None or topic.code in _NO_TOPIC:
+                yield name, None
+            elif topic.code == TOPIC_AUTHORIZATION_FAILED:
+                yield name, NotDescribedError(name)
+            elif topic.code:
+                raise self._unreachable(response_error(topic.code, f"topic {name}"))
+            else:
+                yield name, topic
 
     def names(self) -> frozenset[str]:
         """Return the names of all topics.
@@ -235,18 +213,13 @@ class Cluster:
         Raises:
             ClusterError: The cluster does not answer.
         """
-        try:
-            with self._waiting():
-                return frozenset(self._admin.list_topics(timeout=_TIMEOUT_S).topics)
-        except KafkaException as error:
-            raise self._unreachable(error) from None
+        with self._answering():
+            topics = list_topics(self._connection, _TIMEOUT_S)
+        return frozenset(topic.name for topic in topics if topic.name is not None)
 
-    @cached_property
-    def _admin(self) -> AdminClient:
-        try:
-            return admin_client(self._settings)
-        except KafkaException as error:
-            raise self._unreachable(error) from None
+    @property
+    def _connection(self) -> Connection:
+        return connect(self._properties, self._file)
 
     def create_like(self, name: str, other: Topic) -> None:
         """Create a topic with the partitions of another, if it does not exist.
@@ -256,12 +229,12 @@ class Cluster:
         Raises:
             ClusterError: It cannot be created, or brokers do not know it in time.
         """
-        new = NewTopic(name, num_partitions=len(other.partitions), replication_factor=-1)
+        new = NewTopic(name, len(other.partitions))
         try:
-            is_known = created_topics.create(self._admin, new, _TIMEOUT_S)
-        except KafkaException as error:
+            is_known = created_topics.create(self._connection, new, _TIMEOUT_S)
+        except (ClientError, WireError) as error:
             raise ClusterError(
-                f"topic {name} cannot be created on {self.servers}: {error.args[0].str()}"
+                f"topic {name} cannot be created on {self.servers}: {error}"
             ) from None
         if not is_known:
             raise ClusterError(f"topic {name} was created on {self.servers}, but is not found")
@@ -272,15 +245,16 @@ class Cluster:
         Raises:
             ClusterError: The cluster refuses, such as for its ACLs.
         """
-        resource = ConfigResource(ResourceType.TOPIC, name)
         try:
-            configs = result_of(self._admin.describe_configs([resource])[resource], _TIMEOUT_S)
-        except (KafkaException, TimeoutError) as error:
-            reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+            configs = configs_of_topic(
+                self._connection, name, _TIMEOUT_S, keys=(_MAX_MESSAGE_BYTES,)
+            )
+            return int(configs[_MAX_MESSAGE_BYTES].value or "")
+        except (ClientError, WireError, KeyError, ValueError) as error:
+            reason = error if isinstance(error, ClientError) else "no answer"
             raise ClusterError(
-                f"max.message.bytes of topic {name} cannot be read: {reason}"
+                f"{_MAX_MESSAGE_BYTES} of topic {name} cannot be read: {reason}"
             ) from None
-        return int(configs["max.message.bytes"].value)
 
     def bounds(self, topic: Topic) -> dict[int, tuple[int, int]]:
         """Return each partition's first offset and the offset after its last.
@@ -343,7 +317,7 @@ class Cluster:
         Raises:
             ClusterError: The cluster does not answer.
         """
-        return all_offsets(_partitions(topics), offset_requests.earliest_of(self._admin))
+        return all_offsets(_partitions(topics), offset_requests.earliest_of(self._connection))
 
     def end_offsets(self, topics: Sequence[Topic]) -> dict[Partition, int]:
         """Return the offset after the last record of each partition, open transactions left out.
@@ -351,7 +325,7 @@ class Cluster:
         Raises:
             ClusterError: The cluster does not answer.
         """
-        return all_offsets(_partitions(topics), offset_requests.latest_of(self._admin))
+        return all_offsets(_partitions(topics), offset_requests.latest_of(self._connection))
 
     def offsets_since(self, topics: Sequence[Topic], timestamp_ms: int) -> dict[Partition, int]:
         """Return the first offset of a time or later in each partition; -1 if there is none.
@@ -359,7 +333,9 @@ class Cluster:
         Raises:
             ClusterError: The cluster does not answer.
         """
-        return all_offsets(_partitions(topics), offset_requests.since(self._admin, timestamp_ms))
+        return all_offsets(
+            _partitions(topics), offset_requests.since(self._connection, timestamp_ms)
+        )
 
     def _bounds(self, topics: Sequence[Topic]) -> dict[str, dict[int, tuple[int, int]]]:
         first, end = self.first_offsets(topics), self.end_offsets(topics)
@@ -430,16 +406,29 @@ class Cluster:
             ClusterError: The cluster does not respond.
         """
         self._given(topic, f"{partition}:{offset}", self.bounds(topic), "--offset")
-        with _Requests(self, "penstock") as consumer:
-            consumer.assign([TopicPartition(topic.name, partition, offset)])
-            message = consumer.poll(_TIMEOUT_S)
-        if message is None:
-            raise ClusterError(f"{topic.name} {partition}:{offset} was not sent in time")
-        if message.error() or message.offset() != offset:
+        offset_range = WantedRange(topic.name, partition, offset, offset + 1, topic.topic_id)
+        try:
+            with self._requesting():
+                record = self._read(offset_range)
+        except NotReadableYetError:
+            raise ClusterError(f"{topic.name} {partition}:{offset} was not sent in time") from None
+        if record is None:
             raise ConfigurationError(f"--offset {partition}:{offset}: there is no record there")
-        pairs: Any = message.headers() or ()
-        headers = tuple(Header(key, value) for key, value in pairs)
-        return Record(message.timestamp()[1], message.key(), message.value(), headers)
+        return record
+
+    def _read(self, offset_range: WantedRange) -> Record | None:
+        """Return the first record of a range; None if it has none."""
+        connection = self._connection
+        reader = RangeReader(
+            connection, offset_range, on_lost=lambda _: None, retries=connection.retries(_TIMEOUT_S)
+        )
+        for fetched in reader:
+            records = read_fetched_batch(fetched, max_decompressed_bytes=_NO_LIMIT).records
+            if len(records):
+                return Record(
+                    records.timestamps[0], records.keys[0], records.values[0], records.headers[0]
+                )
+        return None
 
     def committed(self, topic: Topic, group: str) -> dict[int, int]:
         """Return the offsets that a group has committed; the beginning where it has none.
@@ -448,70 +437,47 @@ class Cluster:
             ClusterError: The cluster does not answer, or has no coordinator in time.
         """
         bounds = self.bounds(topic)
-        deadline = time.monotonic() + _TIMEOUT_S
-        with _Requests(self, group) as consumer:
-            partitions = [TopicPartition(topic.name, p) for p in topic.partitions]
-            while True:
-                try:
-                    positions = consumer.committed(partitions, _TIMEOUT_S)
-                    break
-                except KafkaException as error:
-                    is_starting = error.args[0].code() in _NO_COORDINATOR_YET
-                    if not is_starting or time.monotonic() > deadline:
-                        raise
-                time.sleep(_PAUSE_S)
+        with self._requesting():
+            positions = read_positions(self._connection, group, {topic.name: topic.partitions})
+        nowhere = Position(0)
         return {
-            position.partition: max(position.offset, bounds[position.partition][0])
-            for position in positions
+            number: max(positions.get((topic.name, number), nowhere).offset, bounds[number][0])
+            for number in topic.partitions
         }
 
     def commit(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> None:
-        """Commit offsets for a group."""
-        with _Requests(self, group) as consumer:
-            consumer.commit(
-                offsets=[TopicPartition(topic.name, p, o) for p, o in offsets.items()],
-                asynchronous=False,
-            )
-
-    def consumer(self, group: str) -> Consumer:
-        """Make a consumer that commits nothing by itself.
+        """Commit offsets for a group.
 
         Raises:
-            ClusterError: There is no token to log in with.
+            ClusterError: The cluster does not answer, or refuses.
         """
-        settings = {
-            **self._settings,
-            "group.id": group,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "error",
-        }
+        positions = {(topic.name, number): Position(o) for number, o in offsets.items()}
+        with self._requesting():
+            commit_positions(self._connection, group, positions)
+
+    def _unreachable(self, error: Exception) -> ClusterError:
+        return ClusterError(f"the cluster at {self.servers} cannot be reached: {error}")
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Let a user know that the cluster is waited for; otherwise as `_requesting`."""
+        text = f"waiting for the cluster at {self.servers}: gives up after {_TIMEOUT_S:.0f} s"
+        with self._requesting(), waiting(text):
+            yield
+
+    @contextmanager
+    def _requesting(self) -> Iterator[None]:
+        """Raise the errors of requests as `ClusterError`."""
         try:
-            return librdkafka.consumer(settings)
-        except KafkaException as error:
+            yield
+        except NotReadableYetError:
+            raise
+        except (ClientError, MalformedError) as error:
             raise self._unreachable(error) from None
 
-    def _unreachable(self, error: BaseException) -> ClusterError:
-        if isinstance(error, KafkaException):
-            self._errors.appendleft(error.args[0])
-        if "_admin" in vars(self):
-            self._admin.poll(0)  # hands over the errors of its connections
-        # The errors of connections say more than the error of the request that they delayed.
-        errors = [error.str() for error in self._errors if error.code() != _ALL_BROKERS_DOWN]
-        why = errors[-1] if errors else "no answer"
-        return ClusterError(f"the cluster at {self.servers} cannot be reached: {why}")
 
-    def _waiting(self) -> AbstractContextManager[None]:
-        return waiting(
-            f"waiting for the cluster at {self.servers}: gives up after {_TIMEOUT_S:.0f} s"
-        )
-
-
-def _topic(name: str, description: Any) -> Topic:
-    """Return a topic that confluent-kafka describes."""
-    partitions = tuple(sorted(partition.id for partition in description.partitions))
-    return Topic(name, uuid_of(description.topic_id), partitions)
+def _topic(name: str, topic: DescribedTopic) -> Topic:
+    return Topic(name, topic.topic_id, tuple(sorted(topic.partitions)))
 
 
 def _partitions(topics: Sequence[Topic]) -> list[Partition]:
@@ -543,19 +509,3 @@ def _timestamp_ms(where: str, key: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=dt.UTC)
     return int(moment.timestamp() * 1000)
-
-
-class _Requests:
-    """A consumer for some requests; errors are raised as `ClusterError`."""
-
-    def __init__(self, cluster: Cluster, group: str) -> None:
-        self._cluster = cluster
-        self._consumer = cluster.consumer(group)
-
-    def __enter__(self) -> Consumer:
-        return self._consumer
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._consumer.close()
-        if isinstance(error, KafkaException):
-            raise self._cluster._unreachable(error) from None  # noqa: SLF001 - of this module

@@ -53,14 +53,6 @@ def by_topic(ranges: Iterable[OffsetRange]) -> Mapping[str, Mapping[int, tuple[i
     return dict(bounds)
 
 
-def numbers_by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    """Return partitions, each a topic and a number, as numbers by topic, in their order."""
-    numbers: dict[str, list[int]] = defaultdict(list)
-    for topic, number in partitions:
-        numbers[topic].append(number)
-    return dict(numbers)
-
-
 def without(whole: Iterable[OffsetRange], parts: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
     """Return what of some ranges no part covers, in the order of topics, partitions and offsets.
 

@@ -58,7 +58,7 @@ class ClusterOfPlan:
     @cached_property
     def cluster(self) -> Cluster:
         """The cluster."""
-        return Cluster(self._properties, self.access.file.parent)
+        return Cluster(self._properties, self.access.file)
 
     @property
     def max_decompressed_bytes(self) -> int:

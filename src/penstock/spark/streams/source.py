@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from penstock.jobs.positions import check_runs, group_of, placed
 from penstock.kafka.client.errors import response_error
+from penstock.kafka.client.partitions import numbers_by_topic
 from penstock.kafka.client.positions import Position, commit_positions, read_positions
-from penstock.kafka.cluster.ranges import Partition, numbers_by_topic
+from penstock.kafka.cluster.ranges import Partition
 from penstock.kafka.cluster.topic_names import existing
 from penstock.kafka.wire.errors import RETRIABLE
 
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.kafka.client.connections.connection import Connection
-    from penstock.kafka.client.places import Places
     from penstock.kafka.cluster.offset_requests import Answers
     from penstock.kafka.cluster.offsets import Cluster, Topic
+    from penstock.kafka.cluster.places import Places
 
 
 class StreamSource:
@@ -140,5 +141,5 @@ def _offsets(answers: Answers) -> dict[Partition, int]:
             offsets[partition] = answer
         elif answer.code >= 0 and answer.code not in RETRIABLE:
             raise response_error(answer.code, str(partition))
-        # Codes below 0 are librdkafka's own: there is no connection, or no answer in time.
+        # Codes below 0: there is no connection, or no answer in time.
     return offsets

@@ -1,56 +1,29 @@
 """Records that brokers do not accept; with brokers, see the integration tests."""
 
-from types import SimpleNamespace
-
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from kio.schema.errors import ErrorCode
 
 from penstock.gateway.observing.audit_trail import topic as audit_topic
 from penstock.gateway.observing.audit_trail.topic import AuditTopic
+from penstock.kafka.client.connections.metadata import NO_NODE, PartitionLeader
+from penstock.kafka.client.errors import DeniedError, response_error
+from penstock.kafka.records.stored_batch import read_stored_batch
+from tests.kafka.client.scripted import LOST, PRODUCE, ScriptedConnection
 
-
-class Broker:
-    """The records that producers of the test have sent, and the results of their deliveries."""
-
-    def __init__(self):
-        self.producers, self.answer = [], None
-
-
-class Producer:
-    def __init__(self, broker, settings):
-        self._broker, self._settings, self.sent = broker, settings, []
-        broker.producers.append(self)
-
-    def __len__(self):
-        return len(self.sent)
-
-    def produce(self, topic, value):
-        assert topic == "audit"
-        self.sent.append(value)
-
-    def poll(self, timeout_s):
-        sent, self.sent = self.sent, []
-        for value in sent:
-            self._settings["on_delivery"](
-                self._broker.answer, SimpleNamespace(value=lambda v=value: v)
-            )
-
-    def purge(self):
-        pass
+TOO_LARGE = ErrorCode.message_too_large
 
 
 @pytest.fixture
 def broker(monkeypatch):
-    found = Broker()
-    monkeypatch.setattr(audit_topic, "new_producer", lambda settings: Producer(found, settings))
+    connection = ScriptedConnection(backoff_s=0.0, max_backoff_s=0.0)
+    monkeypatch.setattr(audit_topic, "connect", lambda *_: connection)
     monkeypatch.setattr(audit_topic, "_RETRY_S", 0.0)
-    return found
+    return connection
 
 
 @pytest.fixture
 def topic(broker, tmp_path):
-    made = AuditTopic({"bootstrap.servers": "127.0.0.1:1"}, tmp_path, "audit", tmp_path / "p")
-    made._producer = made._new_producer()
+    made = AuditTopic({"bootstrap.servers": "127.0.0.1:1"}, "audit", tmp_path / "p")
     made.settled, made.warnings = [], []
     made.start(
         lambda records, *, is_written: made.settled.extend(
@@ -61,95 +34,146 @@ def topic(broker, tmp_path):
     return made
 
 
-def test_records_are_settled_once_brokers_have_stored_them(topic):
+def stored(broker):
+    """The records of each batch that a broker has."""
+    batches = broker.logs["audit", 0].batches
+    return [
+        list(read_stored_batch(batch, max_decompressed_bytes=10_000).records.values)
+        for batch in batches
+    ]
+
+
+def test_records_are_settled_once_brokers_have_stored_them(topic, broker):
     topic.take([b"1", b"2"])
     assert topic.settled == []
     assert topic.work() is None
     assert topic.settled == [(b"1", True), (b"2", True)]
+    assert stored(broker) == [[b"1", b"2"]]
+
+
+def test_there_is_nothing_to_do_without_records(topic, broker):
+    assert topic.work() is None
+    assert broker.sent_requests == []
+
+
+def test_many_records_are_sent_in_several_batches(topic, broker, monkeypatch):
+    monkeypatch.setattr(audit_topic, "_BATCH_BYTES", 2)
+    topic.take([b"1", b"2", b"3"])
+    assert topic.work() == 0.0
+    assert topic.work() is None
+    assert stored(broker) == [[b"1", b"2"], [b"3"]]
 
 
 @pytest.mark.parametrize(
     "code",
     [
-        KafkaError.NOT_ENOUGH_REPLICAS,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
+        ErrorCode.topic_authorization_failed,
+        ErrorCode.invalid_topic_exception,
+        ErrorCode.policy_violation,
     ],
 )
 def test_records_that_brokers_do_not_accept_are_sent_again(topic, broker, code):
-    broker.answer = KafkaError(code)
+    broker.script[PRODUCE] = [code, code]
     topic.take([b"1", b"2"])
     assert topic.work() is not None
     assert topic.work() is not None
     assert topic.settled == []
-    assert topic.warnings
-    broker.answer = None
+    assert code.name.upper() in topic.warnings[0]
     assert topic.work() is None
     assert topic.settled == [(b"1", True), (b"2", True)]
-    assert len(broker.producers) == 1
+    assert len(stored(broker)) == 1
+
+
+@pytest.mark.parametrize(
+    "step", [LOST, ErrorCode.not_enough_replicas, ErrorCode.unknown_topic_or_partition]
+)
+def test_the_same_producer_sends_records_again_after_an_error_that_may_pass(topic, broker, step):
+    broker.script[PRODUCE] = [step] * 3
+    topic.take([b"1", b"2"])
+    assert topic.work() is None
+    assert topic.settled == [(b"1", True), (b"2", True)]
+    assert len(topic.warnings) == 3
+    assert broker.epoch == 1
+
+
+def test_records_wait_before_they_are_sent_again(topic, broker, monkeypatch):
+    monkeypatch.setattr(audit_topic, "_RETRY_S", 60.0)
+    broker.script[PRODUCE] = [ErrorCode.policy_violation]
+    topic.take([b"1"])
+    assert topic.work() is not None
+    assert 50 < topic.work() <= 60
+    assert topic.settled == []
 
 
 def test_a_record_that_brokers_can_never_accept_is_dropped(topic, broker):
-    broker.answer = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    broker.script[PRODUCE] = [TOO_LARGE]
     topic.take([b"1"])
     assert topic.work() is None
     assert topic.settled == [(b"1", False)]
     assert topic.warnings
 
 
-def test_a_record_that_the_producer_can_never_accept_is_dropped(topic, broker, monkeypatch):
-    def too_large(self, topic, value):
-        raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
-
-    monkeypatch.setattr(Producer, "produce", too_large)
+def test_a_batch_that_a_broker_calls_corrupt_is_not_sent_forever(topic, broker):
+    broker.script[PRODUCE] = [ErrorCode.corrupt_message]
     topic.take([b"1"])
     assert topic.work() is None
     assert topic.settled == [(b"1", False)]
 
 
 def test_records_of_a_rejected_batch_are_sent_one_by_one(topic, broker):
-    broker.answer = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    broker.script[PRODUCE] = [TOO_LARGE, None, TOO_LARGE]
     topic.take([b"1", b"2"])
-    topic._producer.poll(0)
-    assert topic.settled == []
-    broker.answer = None
-    assert topic.work() is None
-    assert topic.settled == [(b"1", True), (b"2", True)]
-    assert topic.warnings == []
-    assert [producer._settings.get("batch.num.messages") for producer in broker.producers] == [
-        None,
-        1,
-    ]
-
-
-def test_after_a_fatal_error_the_producer_for_single_records_is_replaced_too(topic, broker):
-    broker.answer = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
-    topic.take([b"1"])
-    topic._producer.poll(0)
-    broker.answer = KafkaError(KafkaError._FATAL)
     assert topic.work() is not None
-    broker.answer = None
-    assert topic.work() is None
-    assert topic.settled == [(b"1", True)]
-    assert topic.work() is None
-    assert topic._retired == []
+    assert topic.settled == []
+    assert topic.warnings == []
+    topic.take([b"3", b"4"])
+    while topic.work() is not None:
+        pass
+    assert topic.settled == [(b"1", True), (b"2", False), (b"3", True), (b"4", True)]
+    assert stored(broker) == [[b"1"], [b"3", b"4"]]
 
 
-def test_after_a_fatal_error_another_producer_sends_all_records(topic, broker):
-    broker.answer = KafkaError(KafkaError._FATAL)
+def test_a_record_stays_alone_after_another_error(topic, broker):
+    broker.script[PRODUCE] = [TOO_LARGE, ErrorCode.policy_violation]
+    topic.take([b"1", b"2"])
+    while topic.work() is not None:
+        pass
+    assert topic.settled == [(b"1", True), (b"2", True)]
+    assert [batch for batch in stored(broker) if len(batch) > 1] == []
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.out_of_order_sequence_number, ErrorCode.producer_fenced]
+)
+def test_after_a_fatal_error_another_producer_sends_all_records(topic, broker, code):
+    broker.script[PRODUCE] = [code]
     topic.take([b"1", b"2", b"3"])
     assert topic.work() is not None
-    broker.answer = None
     assert topic.work() is None
     assert topic.settled == [(b"1", True), (b"2", True), (b"3", True)]
-    assert len(broker.producers) == 2
-    assert topic.work() is None
-    assert topic._retired == []
+    assert broker.epoch == 2
+
+
+def test_records_wait_for_a_leader(topic, broker):
+    broker.leaders_of_topic = {0: PartitionLeader(NO_NODE, 0)}
+    topic.take([b"1"])
+    assert topic.work() is not None
+    assert "LEADER_NOT_AVAILABLE" in topic.warnings[0]
+    assert broker.refreshed == ["audit"]
 
 
 def test_records_that_are_not_delivered_at_the_end_are_not_settled(topic, broker):
-    broker.answer = KafkaError(KafkaError._PURGE_QUEUE)
+    broker.leaders = [response_error(5, "topic audit")] * 1_000_000
     topic.take([b"1"])
+    topic.work()
     topic.close()
     assert topic.settled == []
+
+
+def test_a_login_without_rights_is_an_error_of_the_configuration(broker, topic, monkeypatch):
+    def denied(*_, **__):
+        raise DeniedError(29, "topic audit")
+
+    monkeypatch.setattr(audit_topic, "describe", denied)
+    with pytest.raises(Exception, match="needs Describe and Write on it"):
+        topic.open(1.0)

@@ -4,11 +4,9 @@ import asyncio
 import gc
 import weakref
 from concurrent.futures import Future
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from kio.schema.errors import ErrorCode
 
 from penstock.engine.modes.quarantine import LETTERS_BYTES
 from penstock.engine.verdict import refused
@@ -16,8 +14,14 @@ from penstock.gateway.produce.dead_letters import topics as letter_topics
 from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
 from penstock.gateway.produce.dead_letters.failures import LetterRefusedError
 from penstock.gateway.produce.dead_letters.topics import LetterTopics
+from penstock.kafka.client.admin.configs import DescribedConfig
 from penstock.kafka.client.connections.metadata import NO_NODE, PartitionLeader, TopicLeaders
-from penstock.kafka.client.errors import BrokerUnreachableError, ClientError
+from penstock.kafka.client.errors import (
+    BrokerUnreachableError,
+    ClientError,
+    ResponseError,
+    response_error,
+)
 from penstock.kafka.wire.names import NO_ID
 from tests.gateway.produce.dead_letters.names import Gateway, any_names
 
@@ -50,38 +54,38 @@ class Cluster:
     def refresh(self, topic):
         self.refreshed.append(topic)
 
-    # As an admin client
+    # As the requests of administration
 
-    def describe_configs(self, resources, *, request_timeout):
-        (resource,) = resources
-        found = Future()
-        if resource.name in self.limits:
-            config = SimpleNamespace(value=self.limits[resource.name])
-            found.set_result({"max.message.bytes": config})
-        else:
-            found.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
-        return {resource: found}
+    def configs_of_topic(self, connection, topic, timeout_s, *, keys):
+        assert connection is self
+        if topic not in self.limits:
+            raise response_error(29, f"topic {topic}")
+        return {key: DescribedConfig(self.limits[topic], False) for key in keys}
 
-    def create(self, admin, new, timeout_s):
-        assert admin is self
+    def create(self, connection, new, timeout_s):
+        assert connection is self
         if self.error is not None:
-            raise KafkaException(self.error)
-        self.created.append((new.topic, new.num_partitions, new.replication_factor, new.config))
-        self.add(new.topic, {number: PartitionLeader(1, 0) for number in range(new.num_partitions)})
+            raise self.error
+        self.created.append(new)
+        self.add(new.name, {number: PartitionLeader(1, 0) for number in range(new.partitions)})
 
 
 UNKNOWN = (3, {})
 
 
+def refusal(code, text=None):
+    """The cluster's answer to the request to create a topic."""
+    return response_error(int(code), "topic orders.dead", text)
+
+
 @pytest.fixture
 def leaders(monkeypatch):
     """Looks up the leaders of a dead letter topic in a cluster."""
-    monkeypatch.setattr(letter_topics, "client_settings", lambda *_: {})
 
     async def look_up(cluster, times=1, to=TO, names=None):
-        monkeypatch.setattr(letter_topics, "admin_client", lambda _: cluster)
+        monkeypatch.setattr(letter_topics, "configs_of_topic", cluster.configs_of_topic)
         monkeypatch.setattr(letter_topics, "create", cluster.create)
-        topics = LetterTopics({}, Path("file"), names or any_names())
+        topics = LetterTopics(names or any_names())
         found = await asyncio.gather(*[topics.leaders(cluster, to) for _ in range(times)])
         assert all(each == found[0] for each in found)
         return found[0]
@@ -100,8 +104,8 @@ async def test_all_letters_share_one_look_up(leaders):
     assert cluster.created == []
 
 
-async def test_a_later_look_up_requests_leaders_again(monkeypatch):
-    cluster, topics = cluster_with((0, LEADERS)), LetterTopics({}, Path("file"), any_names())
+async def test_a_later_look_up_requests_leaders_again():
+    cluster, topics = cluster_with((0, LEADERS)), LetterTopics(any_names())
     for _ in range(2):
         assert await topics.leaders(cluster, TO) == LEADERS
     assert cluster.described == ["orders.dead", "orders.dead"]
@@ -202,15 +206,15 @@ async def test_a_created_topic_accepts_letters_that_are_larger_than_records(
 @pytest.mark.parametrize(
     ("error", "kind", "text"),
     [
-        (KafkaError(KafkaError.INVALID_REPLICATION_FACTOR), ClientError,
+        (refusal(ErrorCode.invalid_replication_factor), ClientError,
          "errors.deadletterqueue.topic.replication.factor is 3: the cluster may have fewer brokers"),
-        (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed"), ClientError,
+        (refusal(ErrorCode.topic_authorization_failed, "not allowed"), ClientError,
          "the dead letter topic orders.dead cannot be created: not allowed"),
-        (KafkaError(KafkaError.TOPIC_EXCEPTION, "Topic 'orders.dead' collides with orders_dead"),
+        (refusal(ErrorCode.invalid_topic_exception, "Topic 'orders.dead' collides with orders_dead"),
          LetterRefusedError, "cannot be created: Topic 'orders.dead' collides with orders_dead"),
-        (KafkaError(KafkaError.POLICY_VIOLATION, "of the cluster"), LetterRefusedError,
+        (refusal(ErrorCode.policy_violation, "of the cluster"), LetterRefusedError,
          "cannot be created: of the cluster"),
-        (KafkaError(KafkaError._TRANSPORT, "no broker", retriable=True), BrokerUnreachableError,
+        (BrokerUnreachableError("no broker"), BrokerUnreachableError,
          "the dead letter topic orders.dead cannot be created: no broker"),
     ],
 )  # fmt: skip
@@ -221,7 +225,8 @@ async def test_a_topic_that_cannot_be_created_is_an_error(leaders, error, kind, 
         await leaders(cluster, times=2)
     assert type(raised.value) is kind
     assert text in str(raised.value)
-    is_about_brokers = error.code() == KafkaError.INVALID_REPLICATION_FACTOR
+    code = error.code if isinstance(error, ResponseError) else None
+    is_about_brokers = code == ErrorCode.invalid_replication_factor
     assert ("fewer brokers" in str(raised.value)) == is_about_brokers
 
 
@@ -256,10 +261,9 @@ async def test_an_error_of_the_cluster_is_an_error(leaders, code, text):
 
 
 async def test_an_error_is_freed_without_the_collector(monkeypatch):
-    cluster, topics = cluster_with(UNKNOWN), LetterTopics({}, Path("file"), any_names())
-    cluster.error = KafkaError(KafkaError.INVALID_REPLICATION_FACTOR)
-    monkeypatch.setattr(letter_topics, "client_settings", lambda *_: {})
-    monkeypatch.setattr(letter_topics, "admin_client", lambda _: cluster)
+    cluster, topics = cluster_with(UNKNOWN), LetterTopics(any_names())
+    cluster.error = refusal(ErrorCode.invalid_replication_factor)
+    monkeypatch.setattr(letter_topics, "configs_of_topic", cluster.configs_of_topic)
     monkeypatch.setattr(letter_topics, "create", cluster.create)
     gc.disable()
     try:

@@ -39,7 +39,6 @@ async def open_audit_trail(configuration: Configuration, gateway: str) -> AuditT
         return None
     topic = AuditTopic(
         configuration.upstream_properties,
-        configuration.folder,
         configuration.audit_topic,
         configuration.path,
     )

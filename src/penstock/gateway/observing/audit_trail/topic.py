@@ -6,40 +6,50 @@ have it. A record that brokers do not take is retried until they do, or the gate
 
 from __future__ import annotations
 
+import math
+import random
 import time
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclOperation,
-    AdminClient,
-)
-from confluent_kafka.cimpl import NewTopic
+from kio.schema.errors import ErrorCode
 
 from penstock.configuration import ConfigurationError
 from penstock.errors import UnavailableError
-from penstock.kafka.cluster.created_topics import DENIED, configs_of, create, describe
-from penstock.kafka.cluster.librdkafka import admin_client, client_settings, is_fatal, watched
-from penstock.kafka.cluster.librdkafka import producer as new_producer
+from penstock.kafka.client.admin.topics import WRITE, DescribedTopic, NewTopic
+from penstock.kafka.client.connections.connection import LEADER_NOT_AVAILABLE, Connection, connect
+from penstock.kafka.client.connections.metadata import NO_NODE
+from penstock.kafka.client.errors import ClientError, DeniedError, ResponseError, response_error
+from penstock.kafka.client.protocol.write_errors import RefusedBatchError
+from penstock.kafka.client.writing.idempotent_pipeline import idempotent_pipeline
+from penstock.kafka.client.writing.limits import WriterLimits
+from penstock.kafka.client.writing.own_records import LZ4, own_batch, own_source
+from penstock.kafka.cluster.created_topics import configs_of, create, describe
+from penstock.kafka.wire.errors import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from penstock.gateway.observing.audit_trail.trail import Settle
+    from penstock.kafka.client.connections.pipeline import Pipeline
 
 log = structlog.get_logger()
 
 _POLL_S: Final = 0.1
 _RETRY_S: Final = 1.0
+_TIMEOUT_S: Final = 5.0
+_BATCH_BYTES: Final = 512 * 1024
+"""Of a batch before it is compressed; a larger record is alone."""
+_LIMITS: Final = WriterLimits(delivery_timeout_s=math.inf)
+"""Records are bounded by the trail, and are not given up for their age."""
 _REJECTED: Final = frozenset(
     {
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.RECORD_LIST_TOO_LARGE,
-        KafkaError.INVALID_RECORD,
-        KafkaError.INVALID_MSG,
+        int(ErrorCode.message_too_large),
+        int(ErrorCode.record_list_too_large),
+        int(ErrorCode.invalid_record),
+        int(ErrorCode.corrupt_message),
     }
 )
 """Errors that a retry cannot correct. A broker reports them for the complete batch of a record."""
@@ -49,28 +59,40 @@ class AuditTopicError(UnavailableError):
     """The topic cannot be described or created now. The message is for users."""
 
 
+class _UnstoredRecord(NamedTuple):
+    """A record that is not stored yet.
+
+    Attributes:
+        is_alone: Whether its batch has no other record, as brokers have rejected a larger batch.
+    """
+
+    record: bytes
+    is_alone: bool = False
+
+
 class AuditTopic:
     """Produces records to a topic; a `penstock.gateway.observing.audit_trail.trail.Sink`."""
 
-    def __init__(self, properties: Mapping[str, str], folder: Path, topic: str, file: Path) -> None:
-        """Make the client; `open` connects.
+    def __init__(self, properties: Mapping[str, str], topic: str, file: Path) -> None:
+        """Prepare; `open` connects.
 
         Args:
             properties: The keys after `upstream.`, as for a Java client.
-            folder: The folder of relative locations in them.
             topic: The name of the topic.
-            file: The configuration file, for errors.
+            file: The configuration file, for errors; relative locations start at its folder.
         """
         self.name = topic
-        self._settings: dict[str, Any] = {
-            **client_settings(properties, folder),
-            "reconnect.backoff.max.ms": 1000,
-        }
+        self._properties = properties
+        self._file = file
         self._where = f"{file}: audit.topic: {topic}"
-        self._again: list[bytes] = []
+        self._unsent_records: deque[_UnstoredRecord] = deque()
+        self._sent_records: list[_UnstoredRecord] = []
         self._retry_at = 0.0
-        self._alone: Producer | None = None
-        self._retired: list[Producer] = []
+        self._pipeline: Pipeline | None = None
+
+    @property
+    def _connection(self) -> Connection:
+        return connect(self._properties, self._file)
 
     def open(self, timeout_s: float) -> None:
         """Create the topic if it does not exist, otherwise check it. Blocks.
@@ -79,24 +101,24 @@ class AuditTopic:
             ConfigurationError: Not authorized, or the topic would lose records.
             AuditTopicError: The cluster does not respond.
         """
-        admin = admin_client(self._settings)
+        connection = self._connection
         try:
-            description = describe(admin, self.name, timeout_s, operations=True)
+            description = describe(connection, self.name, timeout_s, operations=True)
             if description is not None:
-                self._check(admin, description, timeout_s)
-            elif not create(admin, NewTopic(self.name, -1, -1), timeout_s):
+                self._check(description, timeout_s)
+            elif not create(connection, NewTopic(self.name), timeout_s):
                 raise AuditTopicError(
                     f"{self._where}: was created, but does not appear in the metadata"
                 )
-        except KafkaException as error:
-            raise self._error(error.args[0]) from None
-        self._producer = self._new_producer()
+        except DeniedError as error:
+            raise self._denied(str(error)) from None
+        except (ClientError, WireError) as error:
+            raise AuditTopicError(f"{self._where}: {error}") from None
 
-    def _check(self, admin: AdminClient, description: Any, timeout_s: float) -> None:
-        allowed = description.authorized_operations  # None where brokers do not report them
-        if allowed is not None and AclOperation.WRITE not in allowed:
+    def _check(self, description: DescribedTopic, timeout_s: float) -> None:
+        if not description.allows(WRITE):
             raise self._denied("Write is not allowed")
-        configs = configs_of(admin, self.name, timeout_s)
+        configs = configs_of(self._connection, self.name, timeout_s)
         if configs is None:
             return  # created by a client, who is authorized to check it
         policy = configs["cleanup.policy"]
@@ -105,11 +127,6 @@ class AuditTopic:
                 f"{self._where} has cleanup.policy={policy}; it must be delete, because its "
                 "records have no keys: alter it, or name another topic"
             )
-
-    def _error(self, error: KafkaError) -> Exception:
-        if error.code() in DENIED:
-            return self._denied(error.str())
-        return AuditTopicError(f"{self._where}: {error.str()}")
 
     def _denied(self, why: str) -> ConfigurationError:
         return ConfigurationError(
@@ -123,114 +140,103 @@ class AuditTopic:
         self._warn = warn
 
     def take(self, records: Sequence[bytes]) -> None:
-        """Send records."""
-        for record in records:
-            self._send(record)
+        """Take records, which `work` sends."""
+        self._unsent_records += map(_UnstoredRecord, records)
 
     def work(self) -> float | None:
-        """Take the brokers' responses, and retry the records that they did not store."""
-        now = time.monotonic()
-        if self._again and now >= self._retry_at:
-            again, self._again = self._again, []
-            self.take(again)
-        # Each callback of a record is called in here.
-        self._producer.poll(_POLL_S if len(self._producer) else 0)
-        if self._alone is not None:
-            self._alone.poll(_POLL_S if len(self._alone) else 0)
-        for producer in list(self._retired):
-            producer.purge()
-            producer.poll(0)
-            if not len(producer):
-                self._retired.remove(producer)
-        if self._retired or any(map(len, self._producers())):
-            return 0.0
-        return max(0.0, self._retry_at - now) if self._again else None
+        """Send records, and take the brokers' responses; retry what they did not store."""
+        if not self._sent_records and not self._unsent_records:
+            return None
+        pause_s = self._retry_at - time.monotonic()
+        if pause_s > 0:
+            return pause_s
+        try:
+            self._send_some()
+        except (ClientError, WireError) as error:
+            self._fail(error)
+        return 0.0 if self._sent_records or self._unsent_records else None
 
     def reopen(self) -> None:
         """Do nothing: a topic is not renamed."""
 
     def close(self) -> None:
         """Give up undelivered records."""
-        for producer in (*self._producers(), *self._retired):
-            producer.purge()
-            producer.poll(0)
+        self._sent_records = []
+        self._unsent_records.clear()
 
-    def _producers(self) -> list[Producer]:
-        return [self._producer, *([self._alone] if self._alone is not None else [])]
+    def _send_some(self) -> None:
+        """Send a batch, unless one is on its way; wait for its response for a moment.
 
-    def _new_producer(self, *, alone: bool = False) -> Producer:
-        """Return a producer.
-
-        Args:
-            alone: Whether it sends each record by itself.
+        Raises:
+            ClientError: It is not stored.
+            WireError: A response cannot be read.
         """
-        return new_producer(
-            {
-                **watched(self._settings, self._lost_brokers),
-                "enable.idempotence": True,
-                "acks": "all",
-                "linger.ms": 0 if alone else 50,
-                **({"batch.num.messages": 1} if alone else {}),
-                "compression.type": "lz4",
-                # What may be on its way is bounded by the trail, and is not given up for its age.
-                "message.timeout.ms": 0,
-                "queue.buffering.max.messages": 0,
-                "on_delivery": partial(self._delivered, alone=alone),
-                "error_cb": self._failed,
-            }
+        if not self._sent_records:
+            self._begin()
+        if self._pipeline is None or self._pipeline.poll(_POLL_S):
+            records, self._sent_records = self._sent_records, []
+            self._settle([each.record for each in records], is_written=True)
+
+    def _begin(self) -> None:
+        if self._pipeline is None:
+            self._pipeline = self._new_pipeline()
+        partition = self._partition()
+        self._sent_records = self._next_records()
+        batch = own_batch([(None, each.record) for each in self._sent_records], LZ4)
+        self._pipeline.put(self.name, partition, batch, own_source(self.name, partition))
+
+    def _new_pipeline(self) -> Pipeline:
+        return idempotent_pipeline(
+            self._connection, _LIMITS, timeout_s=_TIMEOUT_S, channel="audit trail",
+            on_retry=self._take_cause,
+        )  # fmt: skip
+
+    def _take_cause(self, error: ClientError) -> None:
+        if _code(error) in _REJECTED:
+            raise error
+        self._warn(str(error))
+
+    def _partition(self) -> int:
+        """Return any partition that has a leader."""
+        leaders = self._connection.topic(self.name, timeout_s=_TIMEOUT_S).leaders
+        numbers = [number for number, leader in leaders.items() if leader.node != NO_NODE]
+        if not numbers:
+            self._connection.refresh(self.name)
+            raise response_error(LEADER_NOT_AVAILABLE, f"topic {self.name}")
+        return random.choice(numbers)  # noqa: S311 - no secret
+
+    def _next_records(self) -> list[_UnstoredRecord]:
+        """Return the records of the next batch."""
+        records = [self._unsent_records.popleft()]
+        size = len(records[0].record)
+        while self._unsent_records and not (
+            records[0].is_alone or self._unsent_records[0].is_alone
+        ):
+            size += len(self._unsent_records[0].record)
+            if size > _BATCH_BYTES:
+                break
+            records.append(self._unsent_records.popleft())
+        return records
+
+    def _fail(self, error: ClientError | WireError) -> None:
+        """Send the records of a batch again; drop a record if brokers refuse it."""
+        self._pipeline = None  # its sequence numbers are used up
+        records, self._sent_records = self._sent_records, []
+        is_rejected = _code(error) in _REJECTED
+        if is_rejected and len(records) == 1:
+            self._warn(str(error))
+            self._settle([records[0].record], is_written=False)
+            return
+        self._unsent_records.extendleft(
+            _UnstoredRecord(record, is_alone or is_rejected)
+            for record, is_alone in reversed(records)
         )
+        if not is_rejected:
+            self._warn(str(error))
+            self._retry_at = time.monotonic() + _RETRY_S
 
-    def _send(self, record: bytes, *, alone: bool = False) -> None:
-        if alone and self._alone is None:
-            self._alone = self._new_producer(alone=True)
-        producer = self._alone if alone and self._alone is not None else self._producer
-        try:
-            producer.produce(self.name, record)
-        except KafkaException as error:
-            self._not_sent(error.args[0], record, alone=True)  # it never comes into a batch
-        except BufferError as error:
-            self._send_later(record, str(error))
 
-    def _delivered(self, error: KafkaError | None, message: Any, *, alone: bool) -> None:
-        record = message.value()
-        if error is None:
-            self._settle([record], is_written=True)
-        else:
-            self._not_sent(error, record, alone=alone)
-
-    def _not_sent(self, error: KafkaError, record: bytes, *, alone: bool) -> None:
-        """Send a record again; drop it if brokers refuse it."""
-        if error.code() not in _REJECTED:
-            self._replace_if_fatal(error)
-            self._send_later(record, error.str())
-        elif alone:
-            self._warn(error.str())
-            self._settle([record], is_written=False)
-        else:
-            self._send(record, alone=True)
-
-    def _send_later(self, record: bytes, why: str) -> None:
-        self._warn(why)
-        self._again.append(record)
-        self._retry_at = time.monotonic() + _RETRY_S
-
-    def _failed(self, error: KafkaError) -> None:
-        """Handle an error that is not about one record: brokers that cannot be reached."""
-        self._warn(error.str())
-
-    def _replace_if_fatal(self, error: KafkaError) -> None:
-        if is_fatal(error):
-            self._replace(error.str())
-
-    def _lost_brokers(self) -> None:
-        self._replace("it has lost all its brokers")
-
-    def _replace(self, why: str) -> None:
-        """Replace the producers; their records come back as not delivered."""
-        # If another producer fails while the last give their records back, the next record of
-        # it that fails comes here again.
-        if not self._retired:
-            log.warning("a producer is replaced", topic=self.name, reason=why)
-            replacement = self._new_producer()
-            self._retired += self._producers()
-            self._producer, self._alone = replacement, None
+def _code(error: ClientError | WireError) -> int | None:
+    if isinstance(error, RefusedBatchError) and error.refusal is not None:
+        return error.refusal.code
+    return error.code if isinstance(error, ResponseError) else None

@@ -6,27 +6,30 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    ConfigResource,
-    ResourceType,
-)
-from confluent_kafka.cimpl import NewTopic
 
 from penstock.configuration.topic_keys import DEAD_LETTER_REPLICAS
 from penstock.gateway.produce.dead_letters.rules import MAX_MESSAGE_BYTES, configs_of_letters
+from penstock.kafka.client.admin.configs import configs_of_topic
+from penstock.kafka.client.admin.topics import NewTopic
 from penstock.kafka.client.connections.connection import LEADER_NOT_AVAILABLE, Connection
 from penstock.kafka.client.connections.metadata import NO_NODE
-from penstock.kafka.client.errors import BrokerUnreachableError, ClientError, response_error
+from penstock.kafka.client.errors import (
+    BrokerUnreachableError,
+    ClientError,
+    ResponseError,
+    response_error,
+)
 from penstock.kafka.cluster.created_topics import create
-from penstock.kafka.cluster.futures import result_of
-from penstock.kafka.cluster.librdkafka import admin_client, client_settings
-from penstock.kafka.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
+from penstock.kafka.wire.errors import (
+    INVALID_REPLICATION_FACTOR,
+    INVALID_TOPIC_EXCEPTION,
+    POLICY_VIOLATION,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    WireError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from penstock.gateway.produce.dead_letters.dead_letter_topic import DeadLetterTopic
     from penstock.gateway.produce.dead_letters.names import LetterNames
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _CREATE_TIMEOUT_S: Final = 10.0
-_REFUSED: Final = frozenset({KafkaError.TOPIC_EXCEPTION, KafkaError.POLICY_VIOLATION})
+_REFUSED: Final = frozenset({INVALID_TOPIC_EXCEPTION, POLICY_VIOLATION})
 """The errors for a name that the cluster never accepts, like one that differs from the name of a
 topic only in dots and underscores."""
 
@@ -43,16 +46,12 @@ topic only in dots and underscores."""
 class LetterTopics:
     """Looks topics up, and creates them."""
 
-    def __init__(self, properties: Mapping[str, str], file: Path, names: LetterNames) -> None:
+    def __init__(self, names: LetterNames) -> None:
         """Prepare; nothing is contacted.
 
         Args:
-            properties: The keys after `upstream.`, as for a Java client.
-            file: The configuration file; relative locations start at its folder.
             names: Checks which topics are created.
         """
-        self._properties = properties
-        self._file = file
         self._names = names
         self._creating = asyncio.Lock()
         self._looking: dict[str, asyncio.Future[Mapping[int, PartitionLeader]]] = {}
@@ -119,28 +118,29 @@ class LetterTopics:
                 raise self._names.not_created(target, why, is_final=True)
         source = await _described(connection, target.source)
         partitions = max(1, len(source.leaders)) if not source.code else 1
-        admin = admin_client(client_settings(self._properties, self._file.parent))
-        configs = await asyncio.to_thread(_limit, admin, target.source)
+        configs = await asyncio.to_thread(_limit, connection, target.source)
         await self._names.judge_creation(target, partitions, configs)
-        new = NewTopic(target.name, partitions, target.replicas, config=configs)
+        new = NewTopic(target.name, partitions, target.replicas, configs)
         try:
-            await asyncio.to_thread(create, admin, new, _CREATE_TIMEOUT_S)
-        except KafkaException as error:
-            raise self._failure(target, error.args[0]) from None
+            await asyncio.to_thread(create, connection, new, _CREATE_TIMEOUT_S)
+        except (ClientError, WireError) as error:
+            raise self._failure(target, error) from None
         log.info("a dead letter topic is created", topic=target.name, partitions=partitions,
                  replicas=target.replicas)  # fmt: skip
 
-    def _failure(self, target: DeadLetterTopic, reason: KafkaError) -> ClientError:
+    def _failure(self, target: DeadLetterTopic, error: ClientError | WireError) -> ClientError:
         """Return the error for a response of the cluster to the request to create a topic."""
-        why = reason.str()
-        if reason.retriable():
+        response = error if isinstance(error, ResponseError) else None
+        why = (response and response.reason) or str(error)
+        if isinstance(error, ClientError) and error.retriable:
             text = f"the dead letter topic {target.name} cannot be created: {why}"
             return BrokerUnreachableError(text)
-        if reason.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+        code = response and response.code
+        if code == INVALID_REPLICATION_FACTOR:
             why += (
                 f"; {DEAD_LETTER_REPLICAS} is {target.replicas}: the cluster may have fewer brokers"
             )
-        return self._names.not_created(target, why, is_final=reason.code() in _REFUSED)
+        return self._names.not_created(target, why, is_final=code in _REFUSED)
 
 
 def leader_of(
@@ -160,14 +160,12 @@ def leader_of(
     return None if node == NO_NODE else (partition, node)
 
 
-def _limit(admin: AdminClient, source: str) -> dict[str, str]:
+def _limit(connection: Connection, source: str) -> dict[str, str]:
     """Return the configs of a dead letter topic: its letters are larger than records were."""
-    resource = ConfigResource(ResourceType.TOPIC, source)
     try:
-        described = admin.describe_configs([resource], request_timeout=_CREATE_TIMEOUT_S)
-        value = result_of(described[resource], _CREATE_TIMEOUT_S + 1)[MAX_MESSAGE_BYTES].value
-        return configs_of_letters(int(value))
-    except (KafkaException, KeyError, TypeError, ValueError):
+        configs = configs_of_topic(connection, source, _CREATE_TIMEOUT_S, keys=(MAX_MESSAGE_BYTES,))
+        return configs_of_letters(int(configs[MAX_MESSAGE_BYTES].value or ""))
+    except (ClientError, WireError, KeyError, ValueError):
         return {}  # not allowed to know it: brokers have a default
 
 

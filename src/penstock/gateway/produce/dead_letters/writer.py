@@ -93,7 +93,7 @@ class DeadLetterWriter:
         self._clock = clock
         self._connection: Connection | None = None
         self._names = names
-        self._topics = LetterTopics(properties, file, names)
+        self._topics = LetterTopics(names)
         self._producers = LetterProducers(clock)
         self._partitions: dict[Place, PartitionLetters] = {}
         self._queues: dict[int, LetterQueue] = {}

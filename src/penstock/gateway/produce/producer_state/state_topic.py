@@ -33,7 +33,6 @@ def state_topic(configuration: Configuration, properties: Mapping[str, str]) -> 
     """
     return CompactedTopic(
         properties,
-        configuration.folder,
         configuration.produce_request_interceptors_state_topic,
         configuration.path,
         key=_KEY,

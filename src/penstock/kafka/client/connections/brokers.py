@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.configuration import Address
+    from penstock.kafka.client.connections.security import ConnectionSecurity
     from penstock.kafka.client.connections.settings import Settings
 
 # What it warns about is raised here, or was configured so.
@@ -60,18 +61,21 @@ class Brokers:
     """The brokers of a cluster. All methods run on one event loop."""
 
     def __init__(
-        self, settings: Settings, options: Mapping[str, Any], address_source: Brokers | None = None
+        self,
+        settings: Settings,
+        security: ConnectionSecurity,
+        address_source: Brokers | None = None,
     ) -> None:
         """Prepare; nothing is contacted.
 
         Args:
             settings: Of the client.
-            options: The arguments of `AIOKafkaConnection` that are about TLS and SASL.
+            security: Has the arguments of `AIOKafkaConnection` that are about TLS and SASL.
             address_source: Connections on another event loop: the addresses that these learn are
                 used here.
         """
         self._settings = settings
-        self._options = options
+        self._security = security
         self._address_source = address_source or self
         self._addresses: dict[int, Address] = {}
         self._open: dict[tuple[int | Address, str], BrokerConnection] = {}
@@ -240,7 +244,7 @@ class Brokers:
             request_timeout_ms=settings.request_timeout_s * 1000,
             max_idle_ms=settings.idle_timeout_s * 1000,
             logins=self._logins,
-            **self._options,
+            **self._security.options(),
         )
         try:
             async with asyncio.timeout(settings.connect_timeout_s):

@@ -10,6 +10,8 @@ import asyncio
 import atexit
 import os
 import threading
+from concurrent.futures import FIRST_COMPLETED
+from concurrent.futures import wait as wait_for
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import uvloop
@@ -22,17 +24,19 @@ from penstock.configuration.values import Address
 from penstock.kafka.client.connections.brokers import Brokers
 from penstock.kafka.client.connections.metadata import (
     NO_NODE,
+    ClusterNodes,
     PartitionLeader,
     TopicLeaders,
     merged,
     metadata_request,
     read_brokers,
+    read_nodes,
     read_topics,
 )
 from penstock.kafka.client.connections.retries import Retries
-from penstock.kafka.client.connections.security import connection_options
+from penstock.kafka.client.connections.security import ConnectionSecurity
 from penstock.kafka.client.connections.settings import read_settings
-from penstock.kafka.client.errors import ClientError, response_error
+from penstock.kafka.client.errors import BrokerUnreachableError, ClientError, response_error
 from penstock.kafka.client.protocol.raw_requests import (
     RawRequest,
     RawResponse,
@@ -62,23 +66,40 @@ class PendingResponse:
     def __init__(self, future: Future[RawResponse]) -> None:
         self._future = future
 
-    def wait(self) -> RawResponse:
+    def wait(self, timeout_s: float | None = None) -> RawResponse:
         """Wait for it. The connection's request timeout ends the wait.
+
+        Args:
+            timeout_s: Ends the wait earlier.
 
         Raises:
             BrokerUnreachableError: There is no connection, or no response in time.
             LoginError: The connection was refused.
             UnsupportedVersionError: The broker does not serve the version.
         """
-        return self._future.result()
+        try:
+            return _result_of(self._future, timeout_s)
+        finally:
+            del self  # or an error would keep this frame, which keeps the error
 
     def is_done(self) -> bool:
         """Return whether `wait` would return, or raise, at once."""
         return self._future.done()
 
+    def is_done_within(self, timeout_s: float) -> bool:
+        """Wait for a time at most; return whether `wait` would return, or raise, at once."""
+        return bool(wait_for([self._future], timeout_s).done)
+
     def abandon(self) -> None:
         """Ignore the response; the connection continues."""
         self._future.cancel()
+
+
+def first_done(pending: Iterable[PendingResponse], timeout_s: float) -> PendingResponse | None:
+    """Wait for the first of some responses, or for a lost connection; None if the time is over."""
+    responses = {response._future: response for response in pending}  # noqa: SLF001 - of this module
+    finished = wait_for(responses, timeout_s, FIRST_COMPLETED).done
+    return next((responses[future] for future in finished), None)
 
 
 class Connection:
@@ -97,9 +118,9 @@ class Connection:
         self.settings: Settings = read_settings(properties, file)
         self._process = os.getpid()
         self._loop = uvloop.new_event_loop()
-        options = connection_options(properties, file)
-        self._brokers = Brokers(self.settings, options)
-        self._here = Brokers(self.settings, options, self._brokers)
+        security = ConnectionSecurity(properties, file)
+        self._brokers = Brokers(self.settings, security)
+        self._here = Brokers(self.settings, security, self._brokers)
         self._topics: dict[str, TopicLeaders] = {}
         self._stale: set[str] = set()
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -125,18 +146,27 @@ class Connection:
             self._thread.join(_CLOSES_WITHIN_S)
         self._loop.close()
 
-    def retries(self) -> Retries:
-        """Return the retries of one operation, by `default.api.timeout.ms`."""
-        return Retries(self.settings)
+    def retries(self, limit_s: float | None = None) -> Retries:
+        """Return the retries of one operation.
 
-    def begin(self, node: int, request: RawRequest, *, channel: str = "") -> PendingResponse:
+        Args:
+            limit_s: How long they last; `default.api.timeout.ms` by default, 0 for none.
+        """
+        return Retries(self.settings, limit_s=limit_s)
+
+    def begin(
+        self, node: int, request: RawRequest, *, channel: str = "", has_deadline: bool = False
+    ) -> PendingResponse:
         """Send a request to a broker, and do not wait for the response.
 
         Args:
             channel: A broker handles one request of a connection at a time; requests of
                 different channels use different connections.
+            has_deadline: Whether a wait that ends earlier shows that the broker is silent, so that
+                its connection is given up.
         """
-        return PendingResponse(self._start(self._brokers.exchange(node, request, channel)))
+        exchange = self._brokers.exchange(node, request, channel, has_deadline=has_deadline)
+        return PendingResponse(self._start(exchange))
 
     async def exchange(self, node: int, request: RawRequest, *, channel: str = "") -> RawResponse:
         """Send a request to a broker and return the response, on the running event loop.
@@ -163,29 +193,59 @@ class Connection:
         """Close the connections of `exchange`."""
         await self._here.close()
 
-    def send(self, node: int, request: Any, response: type[T], *, channel: str = "") -> T:
+    def send(
+        self,
+        node: int,
+        request: Any,
+        response: type[T],
+        *,
+        channel: str = "",
+        timeout_s: float | None = None,
+    ) -> T:
         """Send a request of the protocol library to a broker; return the response.
 
         Args:
             request: An entity of `kio.schema`.
             response: The class of the response, of the same version.
             channel: As for `begin`.
+            timeout_s: How long to wait, if that is less than the request timeout.
 
         Raises:
             ClientError: There is no response. `retriable` is whether to try again.
             WireError: The response cannot be read.
         """
-        return read_entity(self.begin(node, raw_request(request), channel=channel).wait(), response)
+        has_deadline = timeout_s is not None
+        raw = raw_request(request)
+        return read_entity(
+            self.begin(node, raw, channel=channel, has_deadline=has_deadline).wait(timeout_s),
+            response,
+        )
 
-    def send_to_any(self, request: Any, response: type[T]) -> T:
+    def send_to_any(self, request: Any, response: type[T], *, timeout_s: float | None = None) -> T:
         """Send a request of the protocol library to any broker; return the response.
 
+        Args:
+            request: An entity of `kio.schema`.
+            response: The class of the response, of the same version.
+            timeout_s: How long to wait, if that is less than the request timeout.
+
         Raises:
             ClientError: There is no response. `retriable` is whether to try again.
             WireError: The response cannot be read.
         """
-        exchange = self._brokers.exchange_with_any(raw_request(request))
-        return read_entity(self._start(exchange).result(), response)
+        return read_entity(self.send_raw_to_any(raw_request(request), timeout_s), response)
+
+    def send_raw_to_any(self, request: RawRequest, timeout_s: float | None = None) -> RawResponse:
+        """Send a request to any broker; return the response, for the caller to read.
+
+        Args:
+            request: With a version that every broker serves.
+            timeout_s: As for `send_to_any`.
+
+        Raises:
+            ClientError: As for `send_to_any`.
+        """
+        return _result_of(self.begin_with_any(request), timeout_s)
 
     def begin_with_any(self, request: RawRequest) -> Future[RawResponse]:
         """Send a request to any broker, and do not wait for the response.
@@ -236,20 +296,40 @@ class Connection:
             ClientError: No broker responds.
             WireError: The response cannot be read.
         """
-        addresses = read_brokers(self.send_to_any(metadata_request(()), MetadataResponse))
-        self._brokers.learn(addresses)
-        return tuple(addresses)
+        return tuple(self.cluster().brokers)
 
-    def describe(self, topics: Iterable[str]) -> dict[str, TopicLeaders]:
-        """Request the metadata of topics, by name; each has an error code, or the rest.
+    def cluster(self, timeout_s: float | None = None) -> ClusterNodes:
+        """Request the cluster's id, its controller, and the addresses of its brokers.
 
-        The metadata of leaders and brokers is refreshed by one request, which is not retried.
+        Args:
+            timeout_s: How long to wait, if that is less than the request timeout.
 
         Raises:
             ClientError: No broker responds.
             WireError: The response cannot be read.
         """
-        return self.begin_describe(topics).result()
+        nodes = read_nodes(
+            self.send_to_any(metadata_request(()), MetadataResponse, timeout_s=timeout_s)
+        )
+        self._brokers.learn(nodes.brokers)
+        return nodes
+
+    def describe(
+        self, topics: Iterable[str], timeout_s: float | None = None
+    ) -> dict[str, TopicLeaders]:
+        """Request the metadata of topics, by name; each has an error code, or the rest.
+
+        The metadata of leaders and brokers is refreshed by one request, which is not retried.
+
+        Args:
+            topics: The names of topics.
+            timeout_s: How long to wait, if that is less than the request timeout.
+
+        Raises:
+            ClientError: No broker responds.
+            WireError: The response cannot be read.
+        """
+        return _result_of(self.begin_describe(topics), timeout_s)
 
     def begin_describe(self, topics: Iterable[str]) -> Future[dict[str, TopicLeaders]]:
         """Request the metadata of topics as `describe` does, and do not wait for them.
@@ -271,11 +351,14 @@ class Connection:
         self._stale.difference_update(topics)
         return topics
 
-    def topic(self, name: str, *, refresh: bool = False) -> TopicLeaders:
+    def topic(
+        self, name: str, *, refresh: bool = False, timeout_s: float | None = None
+    ) -> TopicLeaders:
         """Return a topic's metadata; they are requested the first time.
 
         Args:
             refresh: Request them again.
+            timeout_s: How long to wait, if that is less than the request timeout.
 
         Raises:
             DeniedError: The ACLs do not allow it.
@@ -286,7 +369,7 @@ class Connection:
         cached_topic = self._topics.get(name)
         if cached_topic is not None and name not in self._stale and not refresh:
             return cached_topic
-        topic = self.describe([name]).get(name)
+        topic = self.describe([name], timeout_s).get(name)
         if topic is None:
             raise response_error(UNKNOWN_TOPIC_OR_PARTITION, f"topic {name}")
         if topic.code:
@@ -307,15 +390,20 @@ class Connection:
         """Let the next look-up of a topic's leaders send a request to the cluster."""
         self._stale.add(topic)
 
-    def leader(self, topic: str, partition: int) -> PartitionLeader:
+    def leader(
+        self, topic: str, partition: int, *, timeout_s: float | None = None
+    ) -> PartitionLeader:
         """Return a partition's leader.
+
+        Args:
+            timeout_s: How long to wait, if that is less than the request timeout.
 
         Raises:
             ResponseError: There is no such partition, or it has no leader now (5, retriable).
             ClientError: No broker responds.
             WireError: The response cannot be read.
         """
-        leaders = self.topic(topic).leaders
+        leaders = self.topic(topic, timeout_s=timeout_s).leaders
         subject = f"topic {topic}, partition {partition}"
         if partition not in leaders:
             raise response_error(UNKNOWN_TOPIC_OR_PARTITION, subject)
@@ -370,6 +458,17 @@ class Connection:
             exchange.close()
             raise RuntimeError("a connection to Kafka was used in a forked process; call connect()")
         return asyncio.run_coroutine_threadsafe(exchange, self._loop)
+
+
+def _result_of(future: Future[T], timeout_s: float | None) -> T:
+    """Wait for a result, with an error that refers to no future: both would stay as a cycle."""
+    try:
+        return future.result(timeout_s)
+    except TimeoutError:
+        future.cancel()
+        raise BrokerUnreachableError(f"no answer within {timeout_s:g} s") from None
+    finally:
+        del future
 
 
 def connect(properties: Mapping[str, str], file: Path) -> Connection:

@@ -34,6 +34,21 @@ class PartitionLeader(NamedTuple):
     epoch: int
 
 
+class ClusterNodes(NamedTuple):
+    """A cluster and its brokers.
+
+    Attributes:
+        cluster_id: Empty if the cluster returns none.
+        controller: The node id of the broker for requests to the controller; -1 while there is
+            none.
+        brokers: Addresses by node id.
+    """
+
+    cluster_id: str
+    controller: int
+    brokers: dict[int, Address]
+
+
 class TopicLeaders(NamedTuple):
     """A topic.
 
@@ -48,12 +63,27 @@ class TopicLeaders(NamedTuple):
     leaders: Mapping[int, PartitionLeader]
 
 
-def metadata_request(names: Iterable[str]) -> MetadataRequest:
-    """Return a request for topics by name; without names, for the brokers alone."""
+def metadata_request(names: Iterable[str] | None, *, operations: bool = False) -> MetadataRequest:
+    """Return a request for topics.
+
+    Args:
+        names: The names of topics; none for the brokers alone, None for all topics.
+        operations: Whether to include the operations that the principal may perform.
+    """
+    topics = None
+    if names is not None:
+        topics = tuple(MetadataRequestTopic(topic_id=None, name=TopicName(n)) for n in names)
     return MetadataRequest(
-        topics=tuple(MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names),
+        topics=topics,
         allow_auto_topic_creation=False,
-        include_topic_authorized_operations=False,
+        include_topic_authorized_operations=operations,
+    )
+
+
+def read_nodes(response: MetadataResponse) -> ClusterNodes:
+    """Return the cluster and its brokers."""
+    return ClusterNodes(
+        response.cluster_id or "", int(response.controller_id), read_brokers(response)
     )
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from aiokafka.abc import AbstractTokenProvider
 
+from penstock.kafka.client.connections.tokens import TokenError
 from penstock.kafka.client.errors import LoginError
-from penstock.kafka.cluster.tokens import TokenError
 
 if TYPE_CHECKING:
-    from penstock.kafka.cluster.tokens import OAuthTokens
+    from penstock.kafka.client.connections.tokens import OAuthTokens
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]

@@ -70,6 +70,10 @@ _REFUSED: Final[Mapping[int, str]] = {
 }
 
 
+def ignore(*_: object) -> None:
+    """Do nothing."""
+
+
 class _SentRequest:
     """A request that was sent, and its response for each partition."""
 
@@ -88,6 +92,10 @@ class _SentRequest:
         """
         self._pending.wait()
 
+    def is_answered_within(self, timeout_s: float) -> bool:
+        """Wait for so long; return whether there is a response, or none any more."""
+        return self._pending.is_done_within(timeout_s)
+
     def answer(self, queue: _PartitionQueue) -> ProduceResult:
         """Wait for the response; return its result for a partition.
 
@@ -105,11 +113,13 @@ class _Batch:
 
     __slots__ = ("deadline", "parts", "request", "size", "source")
 
-    def __init__(self, parts: Sequence[bytes | memoryview], source: BatchSource) -> None:
+    def __init__(
+        self, parts: Sequence[bytes | memoryview], source: BatchSource, deadline: float
+    ) -> None:
         self.parts = parts
         self.size = sum(map(len, parts))
         self.source = source
-        self.deadline = math.inf
+        self.deadline = deadline
         self.request: _SentRequest | None = None
 
 
@@ -167,6 +177,9 @@ class Pipeline:
         max_bytes: int,
         timeout_s: float,
         sent_from_bytes: int = _SENT_FROM_BYTES,
+        channel: str = CHANNEL,
+        on_stored: Callable[[BatchSource, int], None] = ignore,
+        on_retry: Callable[[ClientError], None] = ignore,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -180,6 +193,10 @@ class Pipeline:
                 failed.
             sent_from_bytes: Batches wait for others until they have as many bytes together, or
                 until `flush`.
+            channel: As for `Connection.begin`.
+            on_stored: Called with the source of each batch that is stored, and the offset of its
+                first record; -1 if that is not known.
+            on_retry: Called with each error after which a batch is sent again.
             clock: Returns seconds that never go back.
             sleep: Waits for seconds.
         """
@@ -188,6 +205,9 @@ class Pipeline:
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
         self._sent_from_bytes = sent_from_bytes
+        self._channel = channel
+        self._on_stored = on_stored
+        self._on_retry = on_retry
         self._clock = clock
         self._sleep = sleep
         self._partitions: dict[tuple[str, int], _PartitionQueue] = {}
@@ -206,13 +226,19 @@ class Pipeline:
         self._error = None
 
     def put(
-        self, topic: str, partition: int, batch: bytes | memoryview, source: BatchSource
+        self,
+        topic: str,
+        partition: int,
+        batch: bytes | memoryview,
+        source: BatchSource,
+        deadline: float = math.inf,
     ) -> None:
         """Take a batch, and send it soon; wait while too many bytes are on their way.
 
         Args:
             batch: A batch. It is copied.
             source: Where it was read.
+            deadline: By the clock: after it the batch has failed, also before the timeout.
 
         Raises:
             UnwritableBatch: No broker would accept it.
@@ -237,7 +263,7 @@ class Pipeline:
         queue.sequence = add(queue.sequence, count)
         # The caller may reuse its memory before it is sent.
         parts = [bytes(part) for part in produced]
-        unsent = _Batch(parts, source)
+        unsent = _Batch(parts, source, deadline)
         while self._bytes and self._bytes + unsent.size > self._max_bytes:
             self._wait()
         self._bytes += unsent.size
@@ -257,6 +283,20 @@ class Pipeline:
         while self._bytes:
             self._wait()
 
+    def poll(self, timeout_s: float) -> bool:
+        """Wait for a time at most; return whether everything is stored.
+
+        It can take longer while a leader is looked up.
+
+        Raises:
+            ClientError: As for `put`.
+        """
+        self._check()
+        end = self._clock() + timeout_s
+        while self._bytes and (left_s := end - self._clock()) > 0:
+            self._wait(left_s)
+        return not self._bytes
+
     def abandon(self) -> None:
         """Send no more batches, and wait until those that were sent are answered or lost."""
         for queue in self._partitions.values():
@@ -275,8 +315,8 @@ class Pipeline:
         if self._error is not None:
             raise self._error
 
-    def _wait(self) -> None:
-        """Wait until something changes; raise the first failure."""
+    def _wait(self, timeout_s: float = math.inf) -> None:
+        """Wait until something changes, or for a time; raise the first failure."""
         busy = [
             queue
             for queue in self._partitions.values()
@@ -288,10 +328,13 @@ class Pipeline:
         queues_in_flight = [queue for queue in busy if queue.sent_batches]
         if queues_in_flight:
             oldest = min(queues_in_flight, key=lambda queue: queue.sent_batches[0].deadline)
+            first = oldest.sent_batches[0]
+            if timeout_s < math.inf and not _is_answered_within(first, timeout_s):
+                return
             self._settle(oldest)
             self._advance(oldest)
             return
-        pause = min(queue.not_before for queue in busy) - self._clock()
+        pause = min(min(queue.not_before for queue in busy) - self._clock(), timeout_s)
         if pause > 0:
             self._sleep(pause)
 
@@ -324,7 +367,9 @@ class Pipeline:
         timeout_s = self._connection.settings.request_timeout_s
         request = _SentRequest(
             self._connection.begin(
-                node, write_request(self._transactional_id, timeout_s, batches), channel=CHANNEL
+                node,
+                write_request(self._transactional_id, timeout_s, batches),
+                channel=self._channel,
             )
         )
         for place, batch in together.items():
@@ -356,15 +401,13 @@ class Pipeline:
         batch = queue.sent_batches[0]
         error = self._outcome(queue, batch)
         queue.sent_batches.popleft()
-        if error is None:
-            self._stored(queue, batch)
-        elif error.retriable:
+        if error is not None:
+            if not error.retriable:
+                self._fail(error)
             batch.request = None
             self._unsent_bytes += batch.size
             queue.failed_batches.append(batch)
             queue.cause = queue.cause or error
-        else:
-            self._fail(error)
         if queue.cause is not None and not queue.sent_batches:
             queue.waiting_batches.extendleft(reversed(queue.failed_batches))
             queue.failed_batches.clear()
@@ -372,18 +415,22 @@ class Pipeline:
             self._later(queue, cause)
 
     def _outcome(self, queue: _PartitionQueue, batch: _Batch) -> ClientError | None:
-        """Wait for the answer of a batch; return None where it is stored."""
+        """Wait for the answer of a batch, and note that it is stored; or return why it is not."""
         assert batch.request is not None
         try:
             answer = batch.request.answer(queue)
         except ClientError as error:
             return error
-        return None if answer.code in _STORED else self._error_of(queue, batch, answer)
+        if answer.code not in _STORED:
+            return self._error_of(queue, batch, answer)
+        self._stored(queue, batch, answer.offset)
+        return None
 
-    def _stored(self, queue: _PartitionQueue, batch: _Batch) -> None:
+    def _stored(self, queue: _PartitionQueue, batch: _Batch, offset: int) -> None:
         self._bytes -= batch.size
         queue.window = IN_FLIGHT_MAX
         queue.pause_s = self._connection.settings.backoff_s
+        self._on_stored(batch.source, offset)
 
     def _later(self, queue: _PartitionQueue, error: ClientError) -> None:
         """Let a partition begin again with its first batch after a pause."""
@@ -398,6 +445,7 @@ class Pipeline:
                     f"{self._timeout_s:g} s: {error}"
                 )
             )
+        self._on_retry(error)
         self._connection.refresh(queue.topic)
         queue.window = 1
         queue.not_before = now + queue.pause_s
@@ -431,6 +479,11 @@ class Pipeline:
         if code in RETRIABLE:
             return response_error(code, f"{queue}{text}")
         return write_error(code, str(queue))
+
+
+def _is_answered_within(batch: _Batch, timeout_s: float) -> bool:
+    assert batch.request is not None
+    return batch.request.is_answered_within(timeout_s)
 
 
 def _is_answered(batch: _Batch) -> bool:

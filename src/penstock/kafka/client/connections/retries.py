@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from penstock.kafka.client.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.kafka.client.connections.settings import Settings
-    from penstock.kafka.client.errors import ClientError
+
+T = TypeVar("T")
 
 _GROWTH: Final = 2.0
 _JITTER: Final = 0.2
 """Pauses differ by up to this share, so that tasks that failed together do not return together."""
+_ATTEMPT_MIN_S: Final = 0.1
 
 
 class Retries:
@@ -24,6 +28,7 @@ class Retries:
         self,
         settings: Settings,
         *,
+        limit_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -31,10 +36,12 @@ class Retries:
 
         Args:
             settings: With the time limit and the pauses.
+            limit_s: Another time limit; 0 for no retry.
             clock: Returns seconds that never go back.
             sleep: Waits for seconds.
         """
         self._settings = settings
+        self._limit_s = settings.api_timeout_s if limit_s is None else limit_s
         self._clock = clock
         self._sleep = sleep
         self.progress()
@@ -42,7 +49,7 @@ class Retries:
     def progress(self) -> None:
         """Begin again: the operation came further."""
         self._failures = 0
-        self._deadline = self._clock() + self._settings.api_timeout_s
+        self._deadline = self._clock() + self._limit_s
 
     def after(self, error: ClientError) -> None:
         """Wait before the next attempt.
@@ -57,3 +64,27 @@ class Retries:
         )
         self._failures += 1
         self._sleep(pause * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - no secret
+
+
+class _Retrying(Protocol):
+    def retries(self, limit_s: float | None = None) -> Retries: ...
+
+
+def retried(connection: _Retrying, limit_s: float, attempt: Callable[[float], T]) -> T:
+    """Return the result of an attempt, which is repeated after an error that may pass.
+
+    Args:
+        connection: With the pauses.
+        limit_s: When to give up.
+        attempt: Called with the seconds that are left.
+
+    Raises:
+        ClientError: The last error.
+    """
+    deadline = time.monotonic() + limit_s
+    retries = connection.retries(limit_s)
+    while True:
+        try:
+            return attempt(max(deadline - time.monotonic(), _ATTEMPT_MIN_S))
+        except ClientError as error:
+            retries.after(error)

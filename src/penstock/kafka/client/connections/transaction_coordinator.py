@@ -40,8 +40,8 @@ from kio.static.primitive import i16, i32, i32Timedelta, i64
 
 from penstock.kafka.client.connections.coordinators import CoordinatorKey, send_with_retries
 from penstock.kafka.client.errors import ClientError
+from penstock.kafka.client.partitions import numbers_by_topic
 from penstock.kafka.client.protocol.write_errors import UnknownOutcomeError
-from penstock.kafka.cluster.ranges import numbers_by_topic
 from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch
 
 if TYPE_CHECKING:

@@ -18,10 +18,12 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
 from penstock.kafka.client.errors import response_error
+from penstock.kafka.client.protocol.raw_requests import read_entity
 from penstock.kafka.wire.errors import WireError
 
 if TYPE_CHECKING:
     from penstock.kafka.client.connections.metadata import PartitionLeader
+    from penstock.kafka.client.protocol.raw_requests import RawResponse
 
 T = TypeVar("T")
 EARLIEST, LATEST = -2, -1
@@ -68,14 +70,37 @@ def list_offset(
         ClientError: The leader does not say.
         WireError: Its response cannot be read.
     """
+    request = offset_request(leader, partition, timestamp)
+    return _offset(connection.send(leader.node, request, ListOffsetsResponse6), partition)
+
+
+def offset_request(
+    leader: PartitionLeader, partition: LogPartition, timestamp: int, *, committed: bool = False
+) -> v6.ListOffsetsRequest:
+    """Return the request for the offset that a timestamp means.
+
+    Args:
+        committed: Whether the end is before open transactions.
+    """
     requested = v6.ListOffsetsPartition(
         partition_index=i32(partition.number),
         current_leader_epoch=i32(leader.epoch),
         timestamp=i64(timestamp),
     )
     topic = v6.ListOffsetsTopic(name=TopicName(partition.topic), partitions=(requested,))
-    request = v6.ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=i8(0), topics=(topic,))
-    return _offset(connection.send(leader.node, request, ListOffsetsResponse6), partition)
+    return v6.ListOffsetsRequest(
+        replica_id=_CONSUMER, isolation_level=i8(committed), topics=(topic,)
+    )
+
+
+def read_offset(response: RawResponse, partition: LogPartition) -> int:
+    """Return the offset in a response to `offset_request`.
+
+    Raises:
+        ResponseError: The leader does not say.
+        WireError: The response cannot be read.
+    """
+    return _offset(read_entity(response, ListOffsetsResponse6), partition)
 
 
 def local_log_start(connection: Sends, leader: PartitionLeader, partition: LogPartition) -> int:

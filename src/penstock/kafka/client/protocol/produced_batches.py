@@ -37,7 +37,7 @@ class BatchSource(NamedTuple):
     """Where a batch was read, for errors.
 
     Attributes:
-        offset: The offset of the batch's first record.
+        offset: The offset of the batch's first record; negative for a batch of Penstock's own.
     """
 
     topic: str
@@ -45,6 +45,8 @@ class BatchSource(NamedTuple):
     offset: int
 
     def __str__(self) -> str:
+        if self.offset < 0:
+            return "Penstock"
         return f"{self.topic}, partition {self.partition}, offset {self.offset}"
 
 

@@ -4,6 +4,9 @@ One response is read ahead: it is requested when the response before was receive
 while it is under way. After a retriable failure (a leader that moved, a lost connection), the
 metadata are requested again, and the fetch is repeated at the same position, with pauses, for
 `default.api.timeout.ms` without progress. A batch is returned once.
+
+A reader that follows a log calls `poll` again and again, also at the end of the log, and after
+errors.
 """
 
 from __future__ import annotations
@@ -97,6 +100,18 @@ class _Response(NamedTuple):
     position: int
 
 
+class Follows(NamedTuple):
+    """How a reader follows a log.
+
+    Attributes:
+        channel: Its own, since a broker lets its requests wait for records.
+        max_wait_ms: How long; None for `fetch.max.wait.ms`.
+    """
+
+    channel: str
+    max_wait_ms: int | None = None
+
+
 class RangeReader:
     """Reads one range, once."""
 
@@ -108,6 +123,8 @@ class RangeReader:
         on_lost: Callable[[LostOffsets], None],
         committed: bool = True,
         merged_within: BatchLimits | None = None,
+        follows: Follows | None = None,
+        retries: Retries | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -121,6 +138,8 @@ class RangeReader:
             committed: Leave out records of aborted transactions, and stay below the last stable
                 offset; otherwise everything but control batches is read.
             merged_within: See `select`.
+            follows: Wait for records at the end of the log, which is no error then.
+            retries: Begin again with each success; those of the connection by default.
             clock: Returns seconds that never go back.
             sleep: Waits for seconds.
         """
@@ -134,7 +153,12 @@ class RangeReader:
         self._sleep = sleep
         self._position = offsets.first
         self._topic_id = offsets.topic_id
-        self._retries = cluster.retries()
+        self._follows = follows
+        self._retries = retries or cluster.retries()
+        self._channel = follows.channel if follows is not None else _CHANNEL
+        self._max_wait_ms = cluster.settings.fetch_max_wait_ms
+        if follows is not None and follows.max_wait_ms is not None:
+            self._max_wait_ms = follows.max_wait_ms
         self._sizes = FetchSizes(cluster.settings.fetch_max_bytes)
         self._pending: _Pending | None = None
         self._parts: Iterator[Selection] = iter(())
@@ -163,17 +187,33 @@ class RangeReader:
         """
         try:
             while self._position < self._offsets.end:
-                if batches := self._next():
+                if batches := self.poll():
                     yield from batches
                     del batches  # before others are decompressed
                     self._retries.progress()  # the time that batches take is the caller's
             self._check_id_again()
         finally:
-            if self._pending is not None:
-                self._pending.response.abandon()
+            self.close()
 
-    def _next(self) -> list[FetchedBatch]:
-        """Return the batches of the next part of a response; none after a retried error."""
+    @property
+    def position(self) -> int:
+        """The next offset to read."""
+        return self._position
+
+    def close(self) -> None:
+        """Ignore the response that is under way."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.response.abandon()
+
+    def poll(self) -> list[FetchedBatch]:
+        """Return the batches of the next part of a response; none after a retried error.
+
+        Raises:
+            ClientError: As for the iteration; the next call tries again.
+            UnreadableBatchError: A batch is damaged.
+            WireError: A response cannot be read.
+        """
         try:
             selection = next(self._parts, None) or self._read()
         except ClientError as error:
@@ -227,20 +267,21 @@ class RangeReader:
             self._position,
             leader.epoch,
             self._sizes.wanted(self._offsets.end - self._position),
-            self._cluster.settings.fetch_max_wait_ms,
+            self._max_wait_ms,
             self._reads_committed,
             self._rack,
         )
         request = fetch_request(fetch)
         self._is_by_name |= request.version == BY_NAME
-        return _Pending(self._cluster.begin(node, request, channel=_CHANNEL), request.version)
+        pending = self._cluster.begin(node, request, channel=self._channel)
+        return _Pending(pending, request.version)
 
     def _is_served_by_id(self, node: int) -> bool:
         if self._topic_id == NO_ID:
             return False
         if node not in self._served_by_id:
             self._served_by_id[node] = BY_ID in self._cluster.versions(
-                node, API_KEY, channel=_CHANNEL
+                node, API_KEY, channel=self._channel
             )
         return self._served_by_id[node]
 
@@ -312,6 +353,9 @@ class RangeReader:
             self._replica = fetched.preferred_replica
             return
         limit = fetched.last_stable_offset if self._reads_committed else fetched.high_watermark
+        if self._follows is not None and limit <= self._position:
+            self._retries.progress()
+            return
         if self._replica is not None or limit <= self._position:
             what = "last stable offset" if self._reads_committed else "high watermark"
             raise NotReadableYetError(

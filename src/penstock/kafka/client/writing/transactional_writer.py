@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock.kafka.client.connections.connection import Connection
-    from penstock.kafka.client.places import PlaceRecords
     from penstock.kafka.client.positions import Claim, PositionTask
     from penstock.kafka.client.protocol.produced_batches import BatchSource
+    from penstock.kafka.client.writing.place_records import PlaceRecords
     from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch
 
     _Read = Callable[..., Mapping[tuple[str, int], Position]]

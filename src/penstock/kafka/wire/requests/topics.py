@@ -126,13 +126,17 @@ def names_in(frame: bytes) -> Slices[list[NamedTopic]]:
     return (yield from _read(_MetadataResponse(frame, _VERSION, _named)))
 
 
-def found_in(frame: bytes) -> Slices[list[FoundTopic]]:
-    """Return the topics of a Metadata response, length included, in slices.
+def found_in(frame: bytes, version: int = _VERSION) -> Slices[list[FoundTopic]]:
+    """Return the topics of a Metadata response, in slices.
+
+    Args:
+        frame: The response, length included.
+        version: Its version, 4 or later.
 
     Raises:
         WireError: It cannot be read.
     """
-    return (yield from _read(_MetadataResponse(frame, _VERSION, _found, reads_all=True)))
+    return (yield from _read(_MetadataResponse(frame, version, _found, reads_all=True)))
 
 
 def write_codes_in(frame: bytes) -> Slices[dict[str, int]]:

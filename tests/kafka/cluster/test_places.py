@@ -8,16 +8,16 @@ import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from penstock.kafka.client.connections.connection import Connection
-from penstock.kafka.client.places import (
+from penstock.kafka.client.positions import Position, PositionTask, read_positions, redrive_job
+from penstock.kafka.client.writing.place_records import PlaceRecords
+from penstock.kafka.client.writing.transactional_writer import TransactionalWriter
+from penstock.kafka.cluster.compacted_topic import LogRecord
+from penstock.kafka.cluster.places import (
     LostPlaceError,
-    PlaceRecords,
     Places,
     find_starts,
     read_places,
 )
-from penstock.kafka.client.positions import Position, PositionTask, read_positions, redrive_job
-from penstock.kafka.client.writing.transactional_writer import TransactionalWriter
-from penstock.kafka.cluster.compacted_topic import LogRecord
 from tests.integration.reading import topic_id
 from tests.kafka.client.log_records import ID, OTHER_ID, RECORDS, TASKS, log_record
 from tests.kafka.client.scripted import ScriptedConnection

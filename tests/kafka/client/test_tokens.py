@@ -7,11 +7,11 @@ import math
 import pytest
 
 from penstock.configuration.clients.oauth import TOKEN_URL, read_oauth
-from penstock.kafka.cluster.tokens import OAuthTokens, TokenError
+from penstock.kafka.client.connections.tokens import OAuthTokens, TokenError
 from tests.certificates import Files
 from tests.jwts import jwt
 from tests.kafka.client.settings import FILE
-from tests.kafka.cluster.token_endpoint import TokenEndpoint, unsigned
+from tests.kafka.client.token_endpoint import TokenEndpoint, unsigned
 
 JAAS = 'x.OAuthBearerLoginModule required clientId="me" clientSecret="s3" scope="a b";'
 

@@ -1,0 +1,1 @@
+"""Requests about topics, configs and offsets: each ends in time, and is retried until then."""
