@@ -574,3 +574,19 @@ def test_an_idle_producer_continues_in_an_epoch_without_a_record(idle_s, answer)
     restarted.producers.queries.on_last_sequence(KEY, ARRIVAL, 1, numbers, None, connection=1)
     batch = restarted.decide(7, 1, epoch=1)
     assert (batch if isinstance(batch, int) else None) == answer
+
+
+def test_a_failed_batch_is_still_expected_when_another_gateways_decision_replaces_it():
+    """Neither gateway sent it; a broker that knows no producer stores the batches behind it."""
+    topic = Topic()
+    gateway_1, gateway_2 = topic.gateway(), topic.gateway()
+    gateway_1.writes_late = gateway_2.writes_late = True
+    gateway_1.decide(0, 4, (2,))
+    gateway_2.producers.interceptors_changed(lambda _: True)
+    gateway_2.decide(0, 4)
+    gateway_1.write_late()
+    gateway_2.writes_late = False
+    behind = gateway_2.read().decide(4, 3)
+    assert gateway_2.producers.send(KEY, 0, behind) == TIMED_OUT
+    first = gateway_2.decide(0, 4, (2,))
+    assert (first.dropped_count, gateway_2.producers.send(KEY, 0, first)) == (1, 0)

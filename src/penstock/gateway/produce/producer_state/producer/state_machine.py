@@ -29,10 +29,11 @@ from penstock.kafka.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from uuid import UUID
 
     Buffer = bytes | memoryview
+    Numbers = tuple[int, int]
 
 
 class Producer:
@@ -354,15 +355,16 @@ class Producer:
         Returns:
             Whether the other gateway has all batches that are known here.
         """
+        awaited_batches = self._awaited_batches
         place = theirs.first_sent_otherwise(self.batches, is_newer=is_newer)
         counting = theirs if place is None else theirs.until(place)
         if is_newer:
             replaced = counting.first_replaced(self.batches)
             if replaced is not None:
                 self.numbering.cut_at(replaced)
-        return self._merge(counting) and place is None
+        return self._merge(counting, awaited_batches) and place is None
 
-    def _merge(self, theirs: OtherDecisions) -> bool:
+    def _merge(self, theirs: OtherDecisions, awaited_batches: Collection[Numbers]) -> bool:
         following, removed = theirs.next, theirs.removed
         behind = next(
             (batch for batch in self.batches if distance(following, batch.first) >= 0), None
@@ -377,7 +379,7 @@ class Producer:
         self.confirm(theirs.batches)
         batches, added = theirs.merged_with(self.batches)
         for batch in added:
-            self._expect_again(batch)
+            self._expect_again(batch, awaited_batches)
         if not batches:
             return True
         self.numbering.replace(batches, batches[-1].next, batches[-1].removed_with)
@@ -390,21 +392,32 @@ class Producer:
 
         Batches that are not in it stay if they fit: their records were not dropped.
         """
+        awaited_batches = self._awaited_batches
         batches, their_batches = theirs.instead_of(self.batches)
         self.numbering.replace(batches, theirs.next, theirs.removed)
         self.confirm(theirs.batches)
         for batch in their_batches:
-            self._expect_again(batch)
+            self._expect_again(batch, awaited_batches)
         self.earlier.expect_none_before(theirs.next)
         self.at_broker.continued = self.record.agreed_at = None
         self.at_broker.history = History.COMPLETE
         self.record.begins_unknown = False
         self.numbering.trim()
 
-    def _expect_again(self, batch: Batch) -> None:
-        """Expect a retry of a batch that another gateway has decided, if it was deferred here."""
+    @property
+    def _awaited_batches(self) -> Collection[Numbers]:
+        """The first sequence numbers and counts of the decided batches whose retry is expected."""
+        return {batch.numbers[:2] for batch in self.batches if batch.state is State.AWAITED}
+
+    def _expect_again(self, batch: Batch, awaited_batches: Collection[Numbers]) -> None:
+        """Expect a retry of a batch that another gateway has decided, if it failed here.
+
+        Args:
+            awaited_batches: The batches whose retry was expected, and that may be replaced by now.
+        """
+        is_expected = self.earlier.expect_decided(batch) or batch.numbers[:2] in awaited_batches
         # Without records it is settled, with or without a retry.
-        if self.earlier.expect_decided(batch) and (not batch.loses_all or batch.owes_letters):
+        if is_expected and (not batch.loses_all or batch.owes_letters):
             batch.apply(Event.RETRY)
 
     def confirm(self, batches: Sequence[Batch]) -> None:
