@@ -36,6 +36,15 @@ def test_pauses_double_up_to_the_longest(retries, clock):
     assert clock.pauses == [pytest.approx(pause, rel=0.2001) for pause in wanted]
 
 
+def test_retries_may_be_thousands(clock):
+    """With `retry.backoff.ms=0`, which Kafka allows, they are within seconds."""
+    settings = SETTINGS._replace(backoff_s=0.0)
+    retries = Retries(settings, clock=lambda: clock.now, sleep=clock.sleep)
+    for _ in range(3000):
+        retries.after(BrokerUnreachableError("away"))
+    assert set(clock.pauses) == {0.0}
+
+
 def test_the_error_is_raised_when_the_time_is_over(retries, clock):
     last = BrokerUnreachableError("away")
     with pytest.raises(BrokerUnreachableError) as caught:

@@ -18,6 +18,8 @@ T = TypeVar("T")
 _GROWTH: Final = 2.0
 _JITTER: Final = 0.2
 """Pauses differ by up to this share, so that tasks that failed together do not return together."""
+_DOUBLINGS_MAX: Final = 40
+"""No pause grows after so many failures; a power of thousands of them is no float any more."""
 _ATTEMPT_MIN_S: Final = 0.1
 
 
@@ -59,9 +61,8 @@ class Retries:
         """
         if not error.retriable or self._clock() >= self._deadline:
             raise error
-        pause = min(
-            self._settings.backoff_s * _GROWTH**self._failures, self._settings.max_backoff_s
-        )
+        growth = _GROWTH ** min(self._failures, _DOUBLINGS_MAX)
+        pause = min(self._settings.backoff_s * growth, self._settings.max_backoff_s)
         self._failures += 1
         self._sleep(pause * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - no secret
 
