@@ -65,6 +65,15 @@ def test_an_unknown_topic_and_an_unknown_partition(connection, topic):
         assert caught.value.retriable
 
 
+def test_a_cluster_that_names_no_broker_is_requested_again(connection, monkeypatch):
+    """While a cluster restarts, a broker may know no other, not even itself."""
+    nodes = module.ClusterNodes("cluster", -1, {})
+    monkeypatch.setattr(module, "read_nodes", lambda _: nodes)
+    with pytest.raises(ResponseError, match="the cluster") as caught:
+        connection.cluster()
+    assert caught.value.retriable
+
+
 def test_a_request_to_the_leader(connection, topic):
     name = topic()
     partition = ListOffsetsPartition(

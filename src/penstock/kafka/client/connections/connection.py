@@ -305,12 +305,15 @@ class Connection:
             timeout_s: How long to wait, if that is less than the request timeout.
 
         Raises:
-            ClientError: No broker responds.
+            ClientError: No broker responds, or one that knows none: a cluster that restarts may
+                name no broker for a while.
             WireError: The response cannot be read.
         """
         nodes = read_nodes(
             self.send_to_any(metadata_request(()), MetadataResponse, timeout_s=timeout_s)
         )
+        if not nodes.brokers:
+            raise response_error(LEADER_NOT_AVAILABLE, "the cluster", "it names no broker")
         self._brokers.learn(nodes.brokers)
         return nodes
 
