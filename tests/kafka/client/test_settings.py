@@ -13,8 +13,9 @@ def test_the_defaults_are_kafkas():
     assert found[1:] == ("penstock", "", 30.0, 60.0, 10.0, 540.0, 0.1, 1.0, 2**22, 500)
 
 
-def test_no_idle_connection_is_closed_at_minus_1():
-    found = read_settings({"bootstrap.servers": "a:1", "connections.max.idle.ms": "-1"}, FILE)
+@pytest.mark.parametrize("idle_ms", ["-1", "0"])
+def test_no_idle_connection_is_closed_at_0_or_less(idle_ms):
+    found = read_settings({"bootstrap.servers": "a:1", "connections.max.idle.ms": idle_ms}, FILE)
     assert found.idle_timeout_s > 10**8
 
 

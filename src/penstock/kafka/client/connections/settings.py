@@ -27,7 +27,7 @@ class Settings(NamedTuple):
             is given up.
         api_timeout_s: `default.api.timeout.ms`: how long retriable errors are retried.
         connect_timeout_s: `socket.connection.setup.timeout.ms`, TLS and SASL included.
-        idle_timeout_s: `connections.max.idle.ms`.
+        idle_timeout_s: `connections.max.idle.ms`; 0 and less is never, as for brokers.
         backoff_s: `retry.backoff.ms`: the pause before the first retry.
         max_backoff_s: `retry.backoff.max.ms`: the longest pause before a retry.
         fetch_max_bytes: `fetch.max.bytes`: the size of a response, unless a batch is larger;
@@ -70,7 +70,7 @@ def read_settings(properties: Mapping[str, str], file: Path) -> Settings:
         addresses = servers(properties.get("bootstrap.servers", ""))
     except ValueError as error:
         raise ConfigurationError(f"{file}: upstream.bootstrap.servers must be {error}") from None
-    idle = number("connections.max.idle.ms", 0)
+    idle_ms = number("connections.max.idle.ms", 540_000)
     return Settings(
         addresses,
         properties.get("client.id", "").strip() or CLIENT_ID,
@@ -78,7 +78,7 @@ def read_settings(properties: Mapping[str, str], file: Path) -> Settings:
         request_timeout_s=seconds("request.timeout.ms", 30_000),
         api_timeout_s=seconds("default.api.timeout.ms", 60_000),
         connect_timeout_s=seconds("socket.connection.setup.timeout.ms", 10_000),
-        idle_timeout_s=seconds("connections.max.idle.ms", 540_000) if idle >= 0 else _FOREVER_S,
+        idle_timeout_s=idle_ms / 1000 if idle_ms > 0 else _FOREVER_S,
         backoff_s=seconds("retry.backoff.ms", 100),
         max_backoff_s=seconds("retry.backoff.max.ms", 1_000),
         fetch_max_bytes=number("fetch.max.bytes", 4 * 2**20),
