@@ -1,5 +1,7 @@
 """Reading from a cluster that requires TLS and SASL, by each mechanism; and its refusals."""
 
+import logging
+
 import pytest
 from confluent_kafka.admin import AclOperation, AdminClient, ScramMechanism
 
@@ -80,6 +82,16 @@ def read(connection, topic):
 def test_mechanisms(secured, files, mechanism, jaas):
     with connected(secured, files, mechanism, jaas) as connection:
         assert read(connection, "open") == [1]
+
+
+def test_no_password_is_logged(secured, files, caplog):
+    """A notebook or a policy may set the level of all loggers."""
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "aiokafka.conn")
+    with connected(secured, files, "PLAIN", ADMIN_LOGIN) as connection:
+        assert connection.cluster().brokers
+    assert "a-secret" not in caplog.text
+    assert "SaslAuthenticate" not in caplog.text
 
 
 def test_a_topic_that_is_denied(secured, files):

@@ -42,8 +42,11 @@ if TYPE_CHECKING:
     from penstock.kafka.client.connections.security import ConnectionSecurity
     from penstock.kafka.client.connections.settings import Settings
 
-# What it warns about is raised here, or was configured so.
-logging.getLogger("aiokafka").addHandler(logging.NullHandler())
+# What it warns about is raised here, or was configured so. At DEBUG it writes every request, with
+# the password or token of a login: those lines never leave, whatever level an application sets.
+for _name in ("aiokafka", "aiokafka.conn"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+logging.getLogger("aiokafka.conn").addFilter(lambda record: record.levelno > logging.DEBUG)
 
 _CLOSES_WITHIN_S: Final = 2.0
 _PATIENCE_S: Final = 3.0
