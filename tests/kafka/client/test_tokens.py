@@ -3,6 +3,8 @@
 import base64
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 
@@ -123,3 +125,20 @@ def test_an_unsecured_token():
     assert claims["exp"] - claims["iat"] == 3600
     assert not signature
     assert found.extensions == {"who": "me"}
+
+
+def test_a_request_that_blocks_does_not_hold_up_others_permanently(monkeypatch):
+    found = tokens({"sasl.login.read.timeout.ms": "10", "sasl.login.connect.timeout.ms": "10",
+                    "sasl.jaas.config": 'x required unsecuredLoginStringClaim_sub="a";'})  # fmt: skip
+    started, ends = Event(), Event()
+    monkeypatch.setattr(found, "_obtain", lambda: started.set() or ends.wait(30))
+    with ThreadPoolExecutor(1) as threads:
+        blocked = threads.submit(found.token)
+        try:
+            assert started.wait(30)
+            with pytest.raises(TokenError, match="has not come") as caught:
+                found.token()
+        finally:
+            ends.set()
+        assert blocked.result(30)
+    assert caught.value.retriable

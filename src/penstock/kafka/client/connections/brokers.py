@@ -12,7 +12,6 @@ import logging
 import random
 import ssl
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.conn import CloseReason
@@ -27,6 +26,7 @@ from aiokafka.errors import (
 )
 
 from penstock.kafka.client.connections.broker_connection import BrokerConnection
+from penstock.kafka.client.connections.daemon_threads import DaemonThreads
 from penstock.kafka.client.errors import (
     BrokerUnreachableError,
     ClientError,
@@ -48,6 +48,7 @@ logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 _CLOSES_WITHIN_S: Final = 2.0
 _PATIENCE_S: Final = 3.0
 """How long a broker may be silent before another broker gets the same request."""
+_LOGIN_THREADS_MAX: Final = 16
 _LOGIN_REFUSED: Final = (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
@@ -79,7 +80,7 @@ class Brokers:
         self._address_source = address_source or self
         self._addresses: dict[int, Address] = {}
         self._open: dict[tuple[int | Address, str], BrokerConnection] = {}
-        self._logins = ThreadPoolExecutor(1, thread_name_prefix="penstock-logins")
+        self._logins = DaemonThreads("penstock-logins", _LOGIN_THREADS_MAX)
         self._exchanges: set[asyncio.Task[Any]] = set()
         self._closures: set[asyncio.Future[None]] = set()
         self._locks: defaultdict[tuple[int | Address, str], asyncio.Lock] = defaultdict(

@@ -104,10 +104,14 @@ class OAuthTokens:
             TokenError: There is no token.
         """
         share = self._oauth.used_for if used_for is None else used_for
-        with self._lock:
+        if not self._lock.acquire(timeout=self._oauth.timeout_s):
+            raise TokenError("a token that was requested before has not come", retriable=True)
+        try:
             if self._token.left_s <= (1 - share) * self._token.lifetime_s:
                 self._token = self._obtain()
             return self._token
+        finally:
+            self._lock.release()
 
     def _obtain(self) -> Token:
         if not self._oauth.url:
