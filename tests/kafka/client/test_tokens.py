@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -142,3 +143,22 @@ def test_a_request_that_blocks_does_not_hold_up_others_permanently(monkeypatch):
             ends.set()
         assert blocked.result(30)
     assert caught.value.retriable
+
+
+@pytest.mark.system
+def test_an_endpoint_that_sends_a_byte_from_time_to_time(endpoint):
+    endpoint.drips = True
+    timeouts = {"sasl.login.read.timeout.ms": "200", "sasl.login.connect.timeout.ms": "200"}
+    started_at = time.monotonic()
+    with pytest.raises(TokenError, match=r"returned no token within 0.2 s") as caught:
+        of(endpoint, **timeouts).token()
+    assert caught.value.retriable
+    assert time.monotonic() - started_at < 1.5
+
+
+@pytest.mark.system
+def test_an_endpoint_that_sends_too_much(endpoint):
+    endpoint.answer = {"more": "x" * 2**20}
+    with pytest.raises(TokenError, match="returned more than 1048576 bytes") as caught:
+        of(endpoint).token()
+    assert not caught.value.retriable

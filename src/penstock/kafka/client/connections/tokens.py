@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.configuration.clients.tls import client_context
 from penstock.errors import UnavailableError
+from penstock.kafka.client.connections.timed_http import OversizeError, read_response
 from penstock.policy.client_credentials import (
     InvalidTokenError,
     is_token,
@@ -147,12 +148,21 @@ def _from_endpoint(
 ) -> Token:
     address = urllib.parse.urlsplit(request.full_url).netloc.rpartition("@")[2]
     try:
-        with urllib.request.urlopen(request, timeout=timeout_s, context=tls) as response:  # noqa: S310
-            text, lifetime_s = read_token(response.read(_MAX_BYTES), time.time())
+        body = read_response(request, timeout_s, _MAX_BYTES, tls)
+        text, lifetime_s = read_token(body, time.time())
     except urllib.error.HTTPError as error:
         error.close()
         raise TokenError(
             f"the token endpoint at {address} responded with HTTP status {error.code}"
+        ) from None
+    except OversizeError:
+        raise TokenError(
+            f"the token endpoint at {address} returned more than {_MAX_BYTES} bytes"
+        ) from None
+    except TimeoutError:
+        raise TokenError(
+            f"the token endpoint at {address} returned no token within {timeout_s:g} s",
+            retriable=True,
         ) from None
     except OSError as error:
         raise TokenError(
