@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 
+from penstock.kafka.client.connections.scram import LimitedScramAuthenticator
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Executor
@@ -91,7 +93,13 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
 
     def authenticator_scram(self) -> _ThreadedAuthenticator:
         """Return the steps of SCRAM."""
-        return _ThreadedAuthenticator(super().authenticator_scram(), self._logins)
+        authenticator = LimitedScramAuthenticator(
+            loop=self._loop,
+            sasl_plain_password=self._sasl_plain_password,
+            sasl_plain_username=self._sasl_plain_username,
+            sasl_mechanism=self._sasl_mechanism,
+        )
+        return _ThreadedAuthenticator(authenticator, self._logins)
 
 
 class _ThreadedAuthenticator:
