@@ -1,5 +1,6 @@
 """Tokens, from an endpoint, a file, and made up."""
 
+import asyncio
 import base64
 import json
 import math
@@ -161,4 +162,29 @@ def test_an_endpoint_that_sends_too_much(endpoint):
     endpoint.answer = {"more": "x" * 2**20}
     with pytest.raises(TokenError, match="returned more than 1048576 bytes") as caught:
         of(endpoint).token()
+    assert not caught.value.retriable
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    "head", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b"EHLO\r\n"]
+)
+async def test_an_endpoint_that_breaks_off_its_response(head):
+    async def respond(reader, writer):
+        await reader.readuntil(b"grant_type=client_credentials&scope=a+b")
+        writer.write(head)
+        writer.close()
+
+    server = await asyncio.start_server(respond, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        found = tokens({TOKEN_URL: url, "sasl.jaas.config": JAAS})
+        with pytest.raises(TokenError, match=r"the token endpoint at 127\.0\.0\.1:") as caught:
+            await asyncio.to_thread(found.token)
+    assert caught.value.retriable
+
+
+def test_an_endpoint_without_a_valid_url():
+    with pytest.raises(TokenError, match="is not valid") as caught:
+        tokens({TOKEN_URL: "http://127.0.0.1:port/", "sasl.jaas.config": JAAS}).token()
     assert not caught.value.retriable

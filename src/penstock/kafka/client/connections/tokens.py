@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import threading
 import time
@@ -167,6 +168,14 @@ def _from_endpoint(
     except OSError as error:
         raise TokenError(
             f"the token endpoint at {address} cannot be reached: {_reason(error)}", retriable=True
+        ) from None
+    except http.client.InvalidURL:
+        raise TokenError("the URL of the token endpoint is not valid") from None
+    except http.client.HTTPException as error:
+        raise TokenError(
+            f"the token endpoint at {address} broke off its response, or did not speak HTTP: "
+            f"{type(error).__name__}",
+            retriable=True,
         ) from None
     except InvalidTokenError as error:
         raise TokenError(f"the token endpoint at {address} {error}") from None
