@@ -176,3 +176,34 @@ async def test_logins_take_no_thread_of_the_event_loop(monkeypatch):
             for letter in letters:
                 letter.cancel()
             await asyncio.gather(*letters, return_exceptions=True)
+
+
+async def test_a_login_that_blocks_does_not_hold_up_the_next(monkeypatch):
+    continues = Event()
+    blocked_steps = []
+
+    def step(*_):
+        if blocked_steps.pop():
+            continues.wait(30)
+
+    monkeypatch.setattr(BaseSaslAuthenticator, "_step", step)
+    async with Broker() as broker, connected(broker, **SCRAM) as connection:
+        letters = []
+        try:
+            for channel, is_blocked in (("a", True), ("b", False)):
+                blocked_steps.append(is_blocked)
+                exchange = connection.exchange(NODE, SMALL, channel=channel)
+                letters.append(asyncio.ensure_future(exchange))
+                await asyncio.wait_for(broker.handshakes.get(), 30)
+                async with asyncio.timeout(1):
+                    while blocked_steps:
+                        await asyncio.sleep(0.001)
+            number, respond = await broker.next_request()
+            assert number == 2
+            respond()
+            await letters[1]
+        finally:
+            continues.set()
+            for letter in letters:
+                letter.cancel()
+            await asyncio.gather(*letters, return_exceptions=True)

@@ -1,8 +1,12 @@
 """Tokens, from an endpoint, a file, and made up."""
 
+import asyncio
 import base64
 import json
 import math
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 
@@ -123,3 +127,64 @@ def test_an_unsecured_token():
     assert claims["exp"] - claims["iat"] == 3600
     assert not signature
     assert found.extensions == {"who": "me"}
+
+
+def test_a_request_that_blocks_does_not_hold_up_others_permanently(monkeypatch):
+    found = tokens({"sasl.login.read.timeout.ms": "10", "sasl.login.connect.timeout.ms": "10",
+                    "sasl.jaas.config": 'x required unsecuredLoginStringClaim_sub="a";'})  # fmt: skip
+    started, ends = Event(), Event()
+    monkeypatch.setattr(found, "_obtain", lambda: started.set() or ends.wait(30))
+    with ThreadPoolExecutor(1) as threads:
+        blocked = threads.submit(found.token)
+        try:
+            assert started.wait(30)
+            with pytest.raises(TokenError, match="has not come") as caught:
+                found.token()
+        finally:
+            ends.set()
+        assert blocked.result(30)
+    assert caught.value.retriable
+
+
+@pytest.mark.system
+def test_an_endpoint_that_sends_a_byte_from_time_to_time(endpoint):
+    endpoint.drips = True
+    timeouts = {"sasl.login.read.timeout.ms": "200", "sasl.login.connect.timeout.ms": "200"}
+    started_at = time.monotonic()
+    with pytest.raises(TokenError, match=r"returned no token within 0.2 s") as caught:
+        of(endpoint, **timeouts).token()
+    assert caught.value.retriable
+    assert time.monotonic() - started_at < 1.5
+
+
+@pytest.mark.system
+def test_an_endpoint_that_sends_too_much(endpoint):
+    endpoint.answer = {"more": "x" * 2**20}
+    with pytest.raises(TokenError, match="returned more than 1048576 bytes") as caught:
+        of(endpoint).token()
+    assert not caught.value.retriable
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    "head", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b"EHLO\r\n"]
+)
+async def test_an_endpoint_that_breaks_off_its_response(head):
+    async def respond(reader, writer):
+        await reader.readuntil(b"grant_type=client_credentials&scope=a+b")
+        writer.write(head)
+        writer.close()
+
+    server = await asyncio.start_server(respond, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        found = tokens({TOKEN_URL: url, "sasl.jaas.config": JAAS})
+        with pytest.raises(TokenError, match=r"the token endpoint at 127\.0\.0\.1:") as caught:
+            await asyncio.to_thread(found.token)
+    assert caught.value.retriable
+
+
+def test_an_endpoint_without_a_valid_url():
+    with pytest.raises(TokenError, match="is not valid") as caught:
+        tokens({TOKEN_URL: "http://127.0.0.1:port/", "sasl.jaas.config": JAAS}).token()
+    assert not caught.value.retriable

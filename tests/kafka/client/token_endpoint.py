@@ -22,6 +22,7 @@ class TokenEndpoint:
         requests: The Authorization header and the form of each request.
         status: Of its responses.
         answer: What a response has besides a token, or instead of it.
+        drips: Whether it sends spaces before a token, for a second.
         url: Where it is.
     """
 
@@ -29,6 +30,7 @@ class TokenEndpoint:
         self.requests: list[tuple[str, dict[str, list[str]]]] = []
         self.status = 200
         self.answer: dict[str, object] = {}
+        self.drips = False
         endpoint = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -38,6 +40,9 @@ class TokenEndpoint:
                 endpoint.requests.append((self.headers["Authorization"], form))
                 self.send_response(endpoint.status)
                 self.end_headers()
+                for _ in range(100 if endpoint.drips else 0):
+                    self.wfile.write(b" ")
+                    time.sleep(0.01)
                 token = f"token-{len(endpoint.requests)}"
                 given = {"access_token": token} if endpoint.status == 200 else {}
                 self.wfile.write(json.dumps({**given, **endpoint.answer}).encode())

@@ -12,7 +12,6 @@ import logging
 import random
 import ssl
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.conn import CloseReason
@@ -26,7 +25,8 @@ from aiokafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
-from penstock.kafka.client.connections.broker_connection import BrokerConnection
+from penstock.kafka.client.connections.broker_connection import BrokerConnection, refusal_reason
+from penstock.kafka.client.connections.daemon_threads import DaemonThreads
 from penstock.kafka.client.errors import (
     BrokerUnreachableError,
     ClientError,
@@ -51,6 +51,7 @@ logging.getLogger("aiokafka.conn").addFilter(lambda record: record.levelno > log
 _CLOSES_WITHIN_S: Final = 2.0
 _PATIENCE_S: Final = 3.0
 """How long a broker may be silent before another broker gets the same request."""
+_LOGIN_THREADS_MAX: Final = 16
 _LOGIN_REFUSED: Final = (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
@@ -82,7 +83,7 @@ class Brokers:
         self._address_source = address_source or self
         self._addresses: dict[int, Address] = {}
         self._open: dict[tuple[int | Address, str], BrokerConnection] = {}
-        self._logins = ThreadPoolExecutor(1, thread_name_prefix="penstock-logins")
+        self._logins = DaemonThreads("penstock-logins", _LOGIN_THREADS_MAX)
         self._exchanges: set[asyncio.Task[Any]] = set()
         self._closures: set[asyncio.Future[None]] = set()
         self._locks: defaultdict[tuple[int | Address, str], asyncio.Lock] = defaultdict(
@@ -263,7 +264,10 @@ class Brokers:
         if isinstance(error, ssl.SSLError):
             return LoginError(f"{address}: TLS: {error.reason or error}")
         if isinstance(error, _LOGIN_REFUSED):
-            return LoginError(f"{address} refused the login: {error}")
+            mechanism = self._security.options().get("sasl_mechanism")
+            return LoginError(
+                f"{address} refused the login by {mechanism}: {refusal_reason(error)}"
+            )
         if isinstance(error, TimeoutError):
             limit = self._settings.connect_timeout_s
             return BrokerUnreachableError(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aiokafka.abc import AbstractTokenProvider
 
+from penstock.kafka.client.connections.daemon_threads import DaemonThreads
 from penstock.kafka.client.connections.tokens import TokenError
 from penstock.kafka.client.errors import LoginError
 
 if TYPE_CHECKING:
     from penstock.kafka.client.connections.tokens import OAuthTokens
+
+_THREADS_MAX: Final = 16
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
@@ -20,8 +22,8 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
 
     def __init__(self, tokens: OAuthTokens) -> None:
         self._tokens = tokens
-        # Not a thread of the event loop's executor: an endpoint may let it wait for long.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-tokens")
+        # Not threads of the event loop's executor: an endpoint may let them wait for long.
+        self._threads = DaemonThreads("penstock-tokens", _THREADS_MAX)
 
     async def token(self) -> str:
         """Return a token.
@@ -31,7 +33,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         """
         loop = asyncio.get_running_loop()
         try:
-            return (await loop.run_in_executor(self._thread, self._tokens.token)).text
+            return (await loop.run_in_executor(self._threads, self._tokens.token)).text
         except TokenError as error:
             raise LoginError(str(error), retriable=error.retriable) from None
 

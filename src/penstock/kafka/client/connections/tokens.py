@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import threading
 import time
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.configuration.clients.tls import client_context
 from penstock.errors import UnavailableError
+from penstock.kafka.client.connections.timed_http import OversizeError, read_response
 from penstock.policy.client_credentials import (
     InvalidTokenError,
     is_token,
@@ -104,10 +106,14 @@ class OAuthTokens:
             TokenError: There is no token.
         """
         share = self._oauth.used_for if used_for is None else used_for
-        with self._lock:
+        if not self._lock.acquire(timeout=self._oauth.timeout_s):
+            raise TokenError("a token that was requested before has not come", retriable=True)
+        try:
             if self._token.left_s <= (1 - share) * self._token.lifetime_s:
                 self._token = self._obtain()
             return self._token
+        finally:
+            self._lock.release()
 
     def _obtain(self) -> Token:
         if not self._oauth.url:
@@ -143,16 +149,33 @@ def _from_endpoint(
 ) -> Token:
     address = urllib.parse.urlsplit(request.full_url).netloc.rpartition("@")[2]
     try:
-        with urllib.request.urlopen(request, timeout=timeout_s, context=tls) as response:  # noqa: S310
-            text, lifetime_s = read_token(response.read(_MAX_BYTES), time.time())
+        body = read_response(request, timeout_s, _MAX_BYTES, tls)
+        text, lifetime_s = read_token(body, time.time())
     except urllib.error.HTTPError as error:
         error.close()
         raise TokenError(
             f"the token endpoint at {address} responded with HTTP status {error.code}"
         ) from None
+    except OversizeError:
+        raise TokenError(
+            f"the token endpoint at {address} returned more than {_MAX_BYTES} bytes"
+        ) from None
+    except TimeoutError:
+        raise TokenError(
+            f"the token endpoint at {address} returned no token within {timeout_s:g} s",
+            retriable=True,
+        ) from None
     except OSError as error:
         raise TokenError(
             f"the token endpoint at {address} cannot be reached: {_reason(error)}", retriable=True
+        ) from None
+    except http.client.InvalidURL:
+        raise TokenError("the URL of the token endpoint is not valid") from None
+    except http.client.HTTPException as error:
+        raise TokenError(
+            f"the token endpoint at {address} broke off its response, or did not speak HTTP: "
+            f"{type(error).__name__}",
+            retriable=True,
         ) from None
     except InvalidTokenError as error:
         raise TokenError(f"the token endpoint at {address} {error}") from None
