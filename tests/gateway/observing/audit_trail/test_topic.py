@@ -6,6 +6,7 @@ from kio.schema.errors import ErrorCode
 from penstock.gateway.observing.audit_trail import topic as audit_topic
 from penstock.gateway.observing.audit_trail.topic import AuditTopic
 from penstock.kafka.client.connections.metadata import NO_NODE, PartitionLeader
+from penstock.kafka.client.connections.pipeline import Pipeline
 from penstock.kafka.client.errors import DeniedError, response_error
 from penstock.kafka.records.stored_batch import read_stored_batch
 from tests.kafka.client.scripted import LOST, PRODUCE, ScriptedConnection
@@ -152,6 +153,36 @@ def test_after_a_fatal_error_another_producer_sends_all_records(topic, broker, c
     assert topic.work() is None
     assert topic.settled == [(b"1", True), (b"2", True), (b"3", True)]
     assert broker.epoch == 2
+
+
+@pytest.mark.parametrize("step", ["own_batch", "Pipeline.put", "Pipeline.poll"])
+def test_records_are_not_lost_with_an_unexpected_error(topic, broker, monkeypatch, step):
+    topic.take([b"1"])
+    assert topic.work() is None
+
+    def failing(*_, **__):
+        raise MemoryError
+
+    topic.take([b"2", b"3"])
+    with monkeypatch.context() as patched:
+        place = audit_topic if step == "own_batch" else Pipeline
+        patched.setattr(place, step.rpartition(".")[2], failing)
+        with pytest.raises(MemoryError):
+            topic.work()
+    assert topic.settled == [(b"1", True)]
+    topic.take([b"4"])
+    assert topic.work() is None
+    assert topic.settled == [(record, True) for record in (b"1", b"2", b"3", b"4")]
+    assert stored(broker) == [[b"1"], [b"2", b"3", b"4"]]
+
+
+def test_records_wait_after_an_unexpected_error(topic, monkeypatch):
+    monkeypatch.setattr(audit_topic, "_RETRY_S", 60.0)
+    monkeypatch.setattr(audit_topic, "own_batch", None)
+    topic.take([b"1"])
+    with pytest.raises(TypeError):
+        topic.work()
+    assert 50 < topic.work() <= 60
 
 
 def test_records_wait_for_a_leader(topic, broker):

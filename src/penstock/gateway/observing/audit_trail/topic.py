@@ -144,7 +144,11 @@ class AuditTopic:
         self._unsent_records += map(_UnstoredRecord, records)
 
     def work(self) -> float | None:
-        """Send records, and take the brokers' responses; retry what they did not store."""
+        """Send records, and take the brokers' responses; retry what they did not store.
+
+        Raises:
+            Exception: An unexpected error; the next call sends the records of the batch again.
+        """
         if not self._sent_records and not self._unsent_records:
             return None
         pause_s = self._retry_at - time.monotonic()
@@ -154,6 +158,9 @@ class AuditTopic:
             self._send_some()
         except (ClientError, WireError) as error:
             self._fail(error)
+        except Exception:  # or the records of an empty pipeline would count as written
+            self._put_back()
+            raise
         return 0.0 if self._sent_records or self._unsent_records else None
 
     def reopen(self) -> None:
@@ -220,20 +227,30 @@ class AuditTopic:
 
     def _fail(self, error: ClientError | WireError) -> None:
         """Send the records of a batch again; drop a record if brokers refuse it."""
-        self._pipeline = None  # its sequence numbers are used up
-        records, self._sent_records = self._sent_records, []
-        is_rejected = _code(error) in _REJECTED
-        if is_rejected and len(records) == 1:
+        if _code(error) not in _REJECTED:
+            self._put_back()
+            self._warn(str(error))
+        elif len(self._sent_records) == 1:
+            self._pipeline = None
+            records, self._sent_records = self._sent_records, []
             self._warn(str(error))
             self._settle([records[0].record], is_written=False)
-            return
+        else:
+            self._take_back(one_by_one=True)
+
+    def _put_back(self) -> None:
+        """Send the records of a batch again, after a pause."""
+        self._take_back()
+        self._retry_at = time.monotonic() + _RETRY_S
+
+    def _take_back(self, *, one_by_one: bool = False) -> None:
+        """Make the records of a batch the next to send, each alone if they were rejected."""
+        self._pipeline = None  # its sequence numbers are used up
+        records, self._sent_records = self._sent_records, []
         self._unsent_records.extendleft(
-            _UnstoredRecord(record, is_alone or is_rejected)
+            _UnstoredRecord(record, is_alone or one_by_one)
             for record, is_alone in reversed(records)
         )
-        if not is_rejected:
-            self._warn(str(error))
-            self._retry_at = time.monotonic() + _RETRY_S
 
 
 def _code(error: ClientError | WireError) -> int | None:
