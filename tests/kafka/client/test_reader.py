@@ -538,6 +538,15 @@ class TestFollowing:
         with pytest.raises(TruncatedError):
             reader.poll()
 
+    def test_no_follower_that_lags_is_fetched_from(self):
+        cluster = ScriptedCluster(
+            fetched(replica=3), *[fetched(high_watermark=0, stable=0)] * 8, settings=EAST
+        )
+        reader = following(cluster)
+        for _ in range(8):
+            reader.poll()
+        assert {(fetch.node, fetch.rack) for fetch in cluster.fetches} == {(1, "")}
+
     def test_its_pending_request_is_abandoned_at_the_end(self):
         cluster = ScriptedCluster(fetched(batch(0, 2)), fetched())
         reader = following(cluster)

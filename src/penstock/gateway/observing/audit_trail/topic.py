@@ -1,7 +1,9 @@
 """`audit.topic`: a record for each refusal, written by the gateway's own principal.
 
 Directly at the brokers, so that no policy judges it. A record is written when all replicas in sync
-have it. A record that brokers do not take is retried until they do, or the gateway ends.
+have it. A record that brokers do not take is retried until they do, or the gateway ends. It does
+not wait for one partition: after a time it goes to another. The first may have it too, if its
+response was lost; its run and number then show that it is the same record.
 """
 
 from __future__ import annotations
@@ -42,8 +44,10 @@ _RETRY_S: Final = 1.0
 _TIMEOUT_S: Final = 5.0
 _BATCH_BYTES: Final = 512 * 1024
 """Of a batch before it is compressed; a larger record is alone."""
-_LIMITS: Final = WriterLimits(delivery_timeout_s=math.inf)
-"""Records are bounded by the trail, and are not given up for their age."""
+_LIMITS: Final = WriterLimits(delivery_timeout_s=15.0)
+"""After this time records go to another partition; they are not given up for their age."""
+_AVOIDED_S: Final = 300.0
+"""How long a partition gets no records after a failure, as long as there are others."""
 _REJECTED: Final = frozenset(
     {
         int(ErrorCode.message_too_large),
@@ -87,6 +91,8 @@ class AuditTopic:
         self._where = f"{file}: audit.topic: {topic}"
         self._unsent_records: deque[_UnstoredRecord] = deque()
         self._sent_records: list[_UnstoredRecord] = []
+        self._sent_to = 0
+        self._failed_at: dict[int, float] = {}
         self._retry_at = 0.0
         self._pipeline: Pipeline | None = None
 
@@ -144,7 +150,11 @@ class AuditTopic:
         self._unsent_records += map(_UnstoredRecord, records)
 
     def work(self) -> float | None:
-        """Send records, and take the brokers' responses; retry what they did not store."""
+        """Send records, and take the brokers' responses; retry what they did not store.
+
+        Raises:
+            Exception: An unexpected error; the next call sends the records of the batch again.
+        """
         if not self._sent_records and not self._unsent_records:
             return None
         pause_s = self._retry_at - time.monotonic()
@@ -154,6 +164,9 @@ class AuditTopic:
             self._send_some()
         except (ClientError, WireError) as error:
             self._fail(error)
+        except Exception:  # or the records of an empty pipeline would count as written
+            self._put_back()
+            raise
         return 0.0 if self._sent_records or self._unsent_records else None
 
     def reopen(self) -> None:
@@ -180,7 +193,7 @@ class AuditTopic:
     def _begin(self) -> None:
         if self._pipeline is None:
             self._pipeline = self._new_pipeline()
-        partition = self._partition()
+        self._sent_to = partition = self._partition()
         self._sent_records = self._next_records()
         batch = own_batch([(None, each.record) for each in self._sent_records], LZ4)
         self._pipeline.put(self.name, partition, batch, own_source(self.name, partition))
@@ -197,13 +210,17 @@ class AuditTopic:
         self._warn(str(error))
 
     def _partition(self) -> int:
-        """Return any partition that has a leader."""
+        """Return any partition that has a leader, and has not failed lately if there is one."""
         leaders = self._connection.topic(self.name, timeout_s=_TIMEOUT_S).leaders
         numbers = [number for number, leader in leaders.items() if leader.node != NO_NODE]
         if not numbers:
             self._connection.refresh(self.name)
             raise response_error(LEADER_NOT_AVAILABLE, f"topic {self.name}")
-        return random.choice(numbers)  # noqa: S311 - no secret
+        avoided_from = time.monotonic() - _AVOIDED_S
+        healthy = [each for each in numbers if self._failed_at.get(each, -math.inf) < avoided_from]
+        if not healthy:
+            return min(numbers, key=self._failed_at.__getitem__)
+        return random.choice(healthy)  # noqa: S311 - no secret
 
     def _next_records(self) -> list[_UnstoredRecord]:
         """Return the records of the next batch."""
@@ -220,20 +237,33 @@ class AuditTopic:
 
     def _fail(self, error: ClientError | WireError) -> None:
         """Send the records of a batch again; drop a record if brokers refuse it."""
-        self._pipeline = None  # its sequence numbers are used up
-        records, self._sent_records = self._sent_records, []
-        is_rejected = _code(error) in _REJECTED
-        if is_rejected and len(records) == 1:
+        if _code(error) not in _REJECTED:
+            self._put_back()
+            self._warn(str(error))
+        elif len(self._sent_records) == 1:
+            self._pipeline = None
+            records, self._sent_records = self._sent_records, []
             self._warn(str(error))
             self._settle([records[0].record], is_written=False)
-            return
+        else:
+            self._take_back(one_by_one=True)
+
+    def _put_back(self) -> None:
+        """Send the records of a batch again, after a pause, and rather to another partition."""
+        now = time.monotonic()
+        if self._sent_records:
+            self._failed_at[self._sent_to] = now
+        self._take_back()
+        self._retry_at = now + _RETRY_S
+
+    def _take_back(self, *, one_by_one: bool = False) -> None:
+        """Make the records of a batch the next to send, each alone if they were rejected."""
+        self._pipeline = None  # its sequence numbers are used up
+        records, self._sent_records = self._sent_records, []
         self._unsent_records.extendleft(
-            _UnstoredRecord(record, is_alone or is_rejected)
+            _UnstoredRecord(record, is_alone or one_by_one)
             for record, is_alone in reversed(records)
         )
-        if not is_rejected:
-            self._warn(str(error))
-            self._retry_at = time.monotonic() + _RETRY_S
 
 
 def _code(error: ClientError | WireError) -> int | None:

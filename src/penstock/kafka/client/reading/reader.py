@@ -165,7 +165,9 @@ class RangeReader:
         self._response = _Response(0, self._position)
         self._fetched_epoch = _NONE
         self._validated_epoch = _NONE
-        self._rack = cluster.settings.rack
+        # State is read from the leader: a reader that follows cannot tell a follower that lags
+        # from the end of the log, and would stay behind with it.
+        self._rack = "" if follows is not None else cluster.settings.rack
         self._replica: int | None = None
         self._served_by_id: dict[int, bool] = {}
         self._is_by_name = False
