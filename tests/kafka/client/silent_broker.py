@@ -25,6 +25,8 @@ class Broker:
         """For each Produce request: its connection, and the function that sends the response."""
         self.handshakes = asyncio.Queue()
         self.connections = 0
+        self.is_mute = False
+        """Whether connections get no response at all."""
         self._writers = []
         self.reads = asyncio.Event()
         self.ended = asyncio.Queue()
@@ -67,6 +69,8 @@ class Broker:
                     await self.reads.wait()
                     break
                 await reader.readexactly(size - 8)
+                if self.is_mute:
+                    continue
                 if key == API_VERSIONS:
                     served = [(PRODUCE, 0, 12), (HANDSHAKE, 0, 1), (36, 0, 0)]
                     respond(

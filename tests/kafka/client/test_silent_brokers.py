@@ -1,6 +1,7 @@
 """Brokers that do not respond, or have moved: when a connection to them is given up."""
 
 import asyncio
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -138,6 +139,50 @@ async def test_a_request_goes_to_another_broker_while_the_first_is_silent(monkey
         _, respond = await other.next_request()
         respond()
         assert await asyncio.to_thread(found.result, 30)
+
+
+async def test_a_bootstrap_server_gets_a_request_before_all_known_brokers(monkeypatch):
+    monkeypatch.setattr(brokers, "_PATIENCE_S", 0.2)
+    async with contextlib.AsyncExitStack() as stack:
+        vanished = [await stack.enter_async_context(Broker()) for _ in range(3)]
+        for broker in vanished:
+            broker.is_mute = True
+        server = await stack.enter_async_context(Broker())
+        connection = await stack.enter_async_context(connected(server))
+        connection._brokers.learn(
+            {node: broker.address for node, broker in enumerate(vanished, NODE)}
+        )
+        found = connection.begin_with_any(SMALL)
+        _, respond = await server.next_request()
+        respond()
+        assert await asyncio.to_thread(found.result, 30)
+        assert sum(broker.connections for broker in vanished) == 1
+
+
+async def test_each_broker_is_tried_at_last_where_callers_have_little_time():
+    async with contextlib.AsyncExitStack() as stack:
+        vanished = [await stack.enter_async_context(Broker()) for _ in range(4)]
+        for broker in vanished:
+            broker.is_mute = True
+        connection = await stack.enter_async_context(connected(vanished[0]))
+        connection._brokers.learn(
+            {node: broker.address for node, broker in enumerate(vanished[1:], NODE)}
+        )
+        for _ in vanished:  # in each call, one broker gets the request before the time is over
+            with pytest.raises(BrokerUnreachableError, match="no answer"):
+                await asyncio.to_thread(connection.send_raw_to_any, SMALL, 0.1)
+        assert [broker.connections for broker in vanished] == [1, 1, 1, 1]
+
+
+async def test_a_call_that_is_cancelled_leaves_no_request_that_waits_for_a_connection():
+    async with Broker() as broker, connected(broker) as connection:
+        broker.is_mute = True
+        for _ in range(3):
+            with pytest.raises(BrokerUnreachableError, match="no answer"):
+                await asyncio.to_thread(connection.send_raw_to_any, SMALL, 0.05)
+        async with asyncio.timeout(5):
+            while connection._brokers._exchanges:
+                await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("here", [True, False])

@@ -13,6 +13,7 @@ import random
 import ssl
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.conn import CloseReason
@@ -36,7 +37,7 @@ from penstock.kafka.client.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from penstock.configuration import Address
     from penstock.kafka.client.connections.security import ConnectionSecurity
@@ -78,6 +79,7 @@ class Brokers:
         self._security = security
         self._address_source = address_source or self
         self._addresses: dict[int, Address] = {}
+        self._failed_at: dict[Address, float] = {}
         self._open: dict[tuple[int | Address, str], BrokerConnection] = {}
         self._logins = ThreadPoolExecutor(1, thread_name_prefix="penstock-logins")
         self._exchanges: set[asyncio.Task[Any]] = set()
@@ -137,10 +139,14 @@ class Brokers:
             ) from None
 
     async def exchange_with_any(self, request: Any) -> Any:
-        """Send a request to any broker: a connected broker, a known broker, a bootstrap server.
+        """Send a request to any broker: a connected or known broker, or a bootstrap server.
 
-        While a broker is silent, the next gets it, too. The first response counts. The others are
-        not cancelled: the request timeout gives up the connection of a broker that stays silent.
+        These take turns, and brokers that have failed come last, the longest ago first: where
+        several known brokers have vanished, a bootstrap server gets the request before the caller's
+        time is over (KIP-899). While a broker is silent, the next gets it, too. The first response
+        counts. Where there is no connection yet, the request is not sent any more after that. The
+        others are not cancelled: the request timeout gives up the connection of a broker that stays
+        silent.
 
         Raises:
             BrokerUnreachableError: None of them responds. The message has the last reason.
@@ -148,27 +154,50 @@ class Brokers:
             UnsupportedVersionError: A broker does not serve the version.
         """
         last: ClientError | None = None
-        pending_exchanges: set[asyncio.Task[Any]] = set()
-        candidates = iter(self._candidates())
-        target = next(candidates, None)
-        while pending_exchanges or target is not None:
-            if target is not None:
-                exchange = asyncio.ensure_future(self.exchange(target, request, ""))
-                pending_exchanges.add(exchange)
-                self._exchanges.add(exchange)
-                exchange.add_done_callback(self._end_exchange)
-            target = next(candidates, None)
-            patience_s = None if target is None else _PATIENCE_S
-            finished_exchanges, pending_exchanges = await asyncio.wait(
-                pending_exchanges, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
-            )
-            for exchange in finished_exchanges:
-                error = exchange.exception()  # raised, it would keep this frame, which has it
-                if not isinstance(error, BrokerUnreachableError):
-                    return exchange.result()
-                last = error
+        pending_exchanges: dict[asyncio.Task[Any], int | Address] = {}
+        candidates = self._candidates()
+        try:
+            while pending_exchanges or candidates:
+                if candidates:
+                    target = min(candidates, key=self._last_failure)
+                    candidates.remove(target)
+                    pending_exchanges[self._exchange_in_background(target, request)] = target
+                finished_exchanges, _ = await asyncio.wait(
+                    pending_exchanges,
+                    timeout=_PATIENCE_S if candidates else None,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if not finished_exchanges:
+                    self._fail(pending_exchanges.values())
+                for exchange in finished_exchanges:
+                    del pending_exchanges[exchange]
+                    error = exchange.exception()  # raised, it would keep this frame, which has it
+                    if not isinstance(error, BrokerUnreachableError):
+                        return exchange.result()
+                    last = error
+        except asyncio.CancelledError:
+            self._fail(pending_exchanges.values())
+            raise
+        finally:
+            for exchange, target in pending_exchanges.items():
+                connection = self._open.get((target, ""))
+                if connection is None or not connection.connected():
+                    exchange.cancel()
         servers = ",".join(map(str, self._settings.servers))
         raise BrokerUnreachableError(f"no broker of {servers} responds: {last}") from None
+
+    def _exchange_in_background(self, target: int | Address, request: Any) -> asyncio.Task[Any]:
+        async def exchange_with_target() -> Any:
+            response = await self.exchange(target, request, "")
+            address = self._address(target)
+            if address is not None:
+                self._failed_at.pop(address, None)
+            return response
+
+        exchange = asyncio.ensure_future(exchange_with_target())
+        self._exchanges.add(exchange)
+        exchange.add_done_callback(self._end_exchange)
+        return exchange
 
     def _end_exchange(self, exchange: asyncio.Task[Any]) -> None:
         self._exchanges.discard(exchange)
@@ -211,20 +240,40 @@ class Brokers:
             closed.add_done_callback(self._closures.discard)
 
     def _candidates(self) -> list[int | Address]:
+        """Return connected brokers, then known brokers, in turn with bootstrap servers."""
         connected = [
             target for (target, _), connection in self._open.items() if connection.connected()
         ]
         known_nodes: list[int | Address] = random.sample([*self._addresses], len(self._addresses))
-        bootstrap_servers: list[int | Address] = random.sample(
-            self._settings.servers, len(self._settings.servers)
-        )
-        return list(dict.fromkeys([*connected, *known_nodes, *bootstrap_servers]))
+        nodes = list(dict.fromkeys([*connected, *known_nodes]))
+        bootstrap_servers: list[int | Address] = [
+            server
+            for server in random.sample(self._settings.servers, len(self._settings.servers))
+            if server not in connected
+        ]
+        turns = chain.from_iterable(zip_longest(nodes, bootstrap_servers))
+        return [target for target in turns if target is not None]
+
+    def _address(self, target: int | Address) -> Address | None:
+        if not isinstance(target, int):
+            return target
+        addresses = self._address_source._addresses  # noqa: SLF001 - of this class
+        return addresses.get(target)
+
+    def _last_failure(self, target: int | Address) -> float:
+        address = self._address(target)
+        return 0.0 if address is None else self._failed_at.get(address, 0.0)
+
+    def _fail(self, targets: Iterable[int | Address]) -> None:
+        """Let other brokers than these get the next requests that any broker may get."""
+        now = asyncio.get_running_loop().time()
+        for address in filter(None, map(self._address, targets)):
+            self._failed_at[address] = now
 
     async def _connected(self, node: int | Address, channel: str) -> BrokerConnection:
         key = (node, channel)
         async with self._locks[key]:
-            addresses = self._address_source._addresses  # noqa: SLF001 - of this class
-            address = addresses.get(node) if isinstance(node, int) else node
+            address = self._address(node)
             open_connection = self._open.get(key)
             if open_connection is not None and open_connection.connected():
                 if address in {None, (open_connection.host, open_connection.port)}:
@@ -251,7 +300,9 @@ class Brokers:
                 await connection.connect()
         except Exception as error:
             self._discard(connection, CloseReason.AUTH_FAILURE)
+            self._fail([address])
             raise self._connect_error(address, error) from None
+        self._failed_at.pop(address, None)
         return connection
 
     def _connect_error(self, address: Address, error: Exception) -> ClientError:
