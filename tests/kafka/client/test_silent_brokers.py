@@ -9,7 +9,7 @@ import pytest
 from aiokafka.conn import BaseSaslAuthenticator
 
 from penstock.kafka.client.connections import broker_connection, brokers
-from penstock.kafka.client.errors import BrokerUnreachableError
+from penstock.kafka.client.errors import BrokerUnreachableError, LoginError, UnsupportedVersionError
 from penstock.kafka.client.protocol.produce import write_request
 from tests.kafka.client.silent_broker import LARGE_BYTES, NODE, SMALL, Broker, connected, sent
 
@@ -18,6 +18,12 @@ SCRAM = {
     "security.protocol": "SASL_PLAINTEXT",
     "sasl.mechanism": "SCRAM-SHA-256",
     "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    'username="u" password="p";',
+}
+PLAIN = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
     'username="u" password="p";',
 }
 
@@ -183,6 +189,39 @@ async def test_a_call_that_is_cancelled_leaves_no_request_that_waits_for_a_conne
         async with asyncio.timeout(5):
             while connection._brokers._exchanges:
                 await asyncio.sleep(0.01)
+
+
+def refuse_logins(broker):
+    broker.mechanisms = ()
+
+
+def be_too_old(broker):
+    broker.produce_versions = (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("refuse", "error"), [(refuse_logins, LoginError), (be_too_old, UnsupportedVersionError)]
+)
+async def test_a_broker_that_refuses_leaves_a_request_to_the_others(refuse, error):
+    async with (
+        Broker() as refusing,
+        Broker() as other,
+        connected(refusing, **PLAIN) as connection,
+    ):
+        for broker in (refusing, other):
+            broker.mechanisms = ("PLAIN",)
+        refuse(refusing)
+        connection._brokers.learn({NODE: refusing.address})
+        with pytest.raises(error):
+            await asyncio.to_thread(connection.send_raw_to_any, SMALL, 30)
+
+        connection._brokers._settings = connection.settings._replace(servers=(other.address,))
+        connection._brokers._failed_at.clear()
+        found = connection.begin_with_any(SMALL)
+        _, respond = await other.next_request()
+        respond()
+        assert await asyncio.to_thread(found.result, 30)
+        assert refusing.connections > 1 or error is UnsupportedVersionError
 
 
 @pytest.mark.parametrize("here", [True, False])

@@ -13,6 +13,7 @@ import random
 import ssl
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,6 +57,7 @@ _LOGIN_REFUSED: Final = (
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
 )
+_OTHERS_MAY_RESPOND: Final = (BrokerUnreachableError, LoginError, UnsupportedVersionError)
 
 
 class Brokers:
@@ -150,8 +152,8 @@ class Brokers:
 
         Raises:
             BrokerUnreachableError: None of them responds. The message has the last reason.
-            LoginError: A connection was refused.
-            UnsupportedVersionError: A broker does not serve the version.
+            LoginError: None responds, and one has refused the connection.
+            UnsupportedVersionError: None responds, and one does not serve the version.
         """
         last: ClientError | None = None
         pending_exchanges: dict[asyncio.Task[Any], int | Address] = {}
@@ -172,17 +174,17 @@ class Brokers:
                 for exchange in finished_exchanges:
                     del pending_exchanges[exchange]
                     error = exchange.exception()  # raised, it would keep this frame, which has it
-                    if not isinstance(error, BrokerUnreachableError):
+                    if not isinstance(error, _OTHERS_MAY_RESPOND):
                         return exchange.result()
-                    last = error
+                    if last is None or isinstance(last, BrokerUnreachableError):
+                        last = error
         except asyncio.CancelledError:
             self._fail(pending_exchanges.values())
             raise
         finally:
-            for exchange, target in pending_exchanges.items():
-                connection = self._open.get((target, ""))
-                if connection is None or not connection.connected():
-                    exchange.cancel()
+            self._cancel_unconnected(pending_exchanges)
+        if isinstance(last, (LoginError, UnsupportedVersionError)):
+            raise copy(last) from None  # it would keep this frame, too
         servers = ",".join(map(str, self._settings.servers))
         raise BrokerUnreachableError(f"no broker of {servers} responds: {last}") from None
 
@@ -198,6 +200,12 @@ class Brokers:
         self._exchanges.add(exchange)
         exchange.add_done_callback(self._end_exchange)
         return exchange
+
+    def _cancel_unconnected(self, exchanges: Mapping[asyncio.Task[Any], int | Address]) -> None:
+        for exchange, target in exchanges.items():
+            connection = self._open.get((target, ""))
+            if connection is None or not connection.connected():
+                exchange.cancel()
 
     def _end_exchange(self, exchange: asyncio.Task[Any]) -> None:
         self._exchanges.discard(exchange)
