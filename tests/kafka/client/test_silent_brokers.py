@@ -224,6 +224,47 @@ async def test_a_broker_that_refuses_leaves_a_request_to_the_others(refuse, erro
         assert refusing.connections > 1 or error is UnsupportedVersionError
 
 
+async def test_requests_to_a_broker_that_accepts_no_connection_fail_together():
+    limit = {"socket.connection.setup.timeout.ms": "200"}
+    async with Broker() as broker, connected(broker, **limit) as connection:
+        broker.is_mute = True
+        letters = [sent(connection) for _ in range(4)]
+        errors = await asyncio.gather(*letters, return_exceptions=True)
+        assert {type(error) for error in errors} == {BrokerUnreachableError}
+        assert len(set(map(id, errors))) == len(letters)
+        assert broker.connections == 1
+        broker.is_mute = False
+        letter = sent(connection)
+        number, respond = await broker.next_request()
+        respond()
+        await letter
+        assert number == 2
+
+
+async def test_a_letter_that_is_cancelled_leaves_the_connection_to_those_that_wait_for_it():
+    async with Broker() as broker, connected(broker) as connection:
+        letters = [sent(connection) for _ in range(2)]
+        await asyncio.sleep(0)
+        await cancelled(letters[0])
+        _, respond = await broker.next_request()
+        respond()
+        await letters[1]
+        assert broker.connections == 1
+
+
+async def test_closing_ends_an_attempt_to_connect():
+    async with Broker() as broker, connected(broker) as connection:
+        broker.is_mute = True
+        letter = sent(connection)
+        async with asyncio.timeout(5):
+            while not broker.connections:
+                await asyncio.sleep(0.01)
+        await connection.close_here()
+        with pytest.raises(BrokerUnreachableError, match="was closed"):
+            await letter
+        await broker.end_of_connection()
+
+
 @pytest.mark.parametrize("here", [True, False])
 async def test_a_broker_that_has_moved_is_connected_at_its_new_address(here):
     async def response(connection):

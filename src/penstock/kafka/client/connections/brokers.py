@@ -11,7 +11,6 @@ import asyncio
 import logging
 import random
 import ssl
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from itertools import chain, zip_longest
@@ -86,9 +85,9 @@ class Brokers:
         self._logins = ThreadPoolExecutor(1, thread_name_prefix="penstock-logins")
         self._exchanges: set[asyncio.Task[Any]] = set()
         self._closures: set[asyncio.Future[None]] = set()
-        self._locks: defaultdict[tuple[int | Address, str], asyncio.Lock] = defaultdict(
-            asyncio.Lock
-        )
+        self._attempts: dict[
+            tuple[int | Address, str, Address], asyncio.Task[BrokerConnection | ClientError]
+        ] = {}
 
     def learn(self, addresses: Mapping[int, Address]) -> None:
         """Take the brokers' addresses, by node id; new connections are made to them."""
@@ -227,6 +226,10 @@ class Brokers:
         """Close all connections, and wait until they are closed."""
         for exchange in self._exchanges:
             exchange.cancel()
+        for attempt in self._attempts.values():
+            attempt.cancel()
+        if self._attempts:
+            await asyncio.wait(self._attempts.values(), timeout=_CLOSES_WITHIN_S)
         for connection in self._open.values():
             self._discard(connection, CloseReason.SHUTDOWN)
         self._open.clear()
@@ -279,18 +282,44 @@ class Brokers:
             self._failed_at[address] = now
 
     async def _connected(self, node: int | Address, channel: str) -> BrokerConnection:
+        """Return the connection, or wait for the one attempt to make it.
+
+        Requests that wait for an attempt fail with it. It continues if they are cancelled.
+        """
         key = (node, channel)
-        async with self._locks[key]:
-            address = self._address(node)
-            open_connection = self._open.get(key)
-            if open_connection is not None and open_connection.connected():
-                if address in {None, (open_connection.host, open_connection.port)}:
-                    return open_connection
-                self._give_up(open_connection)  # the broker has moved
-            if address is None:
-                raise BrokerUnreachableError(f"broker {node} is not among those of the metadata")
-            self._open[key] = connection = await self._connect(address)
-            return connection
+        address = self._address(node)
+        open_connection = self._open.get(key)
+        if open_connection is not None and open_connection.connected():
+            if address in {None, (open_connection.host, open_connection.port)}:
+                return open_connection
+            self._give_up(open_connection)  # the broker has moved
+        if address is None:
+            raise BrokerUnreachableError(f"broker {node} is not among those of the metadata")
+        attempt = self._attempts.get((*key, address))
+        if attempt is None:
+            attempt = asyncio.ensure_future(self._attempt(node, channel, address))
+            self._attempts[*key, address] = attempt
+            attempt.add_done_callback(lambda _: self._attempts.pop((*key, address)))
+        await asyncio.wait([attempt])
+        if attempt.cancelled():
+            raise BrokerUnreachableError(f"the connection to {address} was closed")
+        outcome = attempt.result()
+        if isinstance(outcome, ClientError):
+            raise copy(outcome)  # raised, it would keep the frames of all that wait
+        return outcome
+
+    async def _attempt(
+        self, node: int | Address, channel: str, address: Address
+    ) -> BrokerConnection | ClientError:
+        try:
+            connection = await self._connect(address)
+        except ClientError as error:
+            return error.with_traceback(None)
+        if self._address(node) not in {None, address}:
+            self._discard(connection, CloseReason.SHUTDOWN)
+            return BrokerUnreachableError(f"broker {node} is at {address} no longer")
+        self._open[node, channel] = connection
+        return connection
 
     async def _connect(self, address: Address) -> BrokerConnection:
         settings = self._settings
@@ -306,6 +335,9 @@ class Brokers:
         try:
             async with asyncio.timeout(settings.connect_timeout_s):
                 await connection.connect()
+        except asyncio.CancelledError:
+            self._discard(connection, CloseReason.SHUTDOWN)
+            raise
         except Exception as error:
             self._discard(connection, CloseReason.AUTH_FAILURE)
             self._fail([address])
