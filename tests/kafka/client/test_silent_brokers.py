@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -263,6 +264,19 @@ async def test_closing_ends_an_attempt_to_connect():
         with pytest.raises(BrokerUnreachableError, match="was closed"):
             await letter
         await broker.end_of_connection()
+
+
+@pytest.mark.parametrize("here", [True, False])
+async def test_the_system_checks_idle_connections(here):
+    async with Broker() as broker, connected(broker) as connection:
+        letter = sent(connection) if here else connection.begin(NODE, SMALL)
+        _, respond = await broker.next_request()
+        respond()
+        await (letter if here else asyncio.to_thread(letter.wait))
+        side = connection._here if here else connection._brokers
+        (open_connection,) = side._open.values()
+        found = open_connection._writer.get_extra_info("socket")
+        assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
 @pytest.mark.parametrize("here", [True, False])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import socket
 import ssl
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
@@ -334,7 +335,11 @@ class Brokers:
         )
         try:
             async with asyncio.timeout(settings.connect_timeout_s):
-                await connection.connect()
+                _, writer = await connection.connect()
+            # As Java's client: the system finds out that a broker has vanished while it is idle.
+            transport_socket = writer.get_extra_info("socket")
+            if transport_socket is not None:  # otherwise TLS has ended already
+                transport_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         except asyncio.CancelledError:
             self._discard(connection, CloseReason.SHUTDOWN)
             raise
