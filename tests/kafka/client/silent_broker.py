@@ -12,7 +12,7 @@ from penstock.kafka.client.protocol.produce import write_request
 from tests.kafka.client.settings import FILE
 
 NODE = 1
-PRODUCE, HANDSHAKE, API_VERSIONS = 0, 17, 18
+PRODUCE, HANDSHAKE, API_VERSIONS, AUTHENTICATE = 0, 17, 18, 36
 SMALL = write_request(None, 10.0, {("orders.dead", 0): [b"letter"]})
 LARGE_BYTES = 64 * 2**20
 
@@ -25,6 +25,10 @@ class Broker:
         """For each Produce request: its connection, and the function that sends the response."""
         self.handshakes = asyncio.Queue()
         self.connections = 0
+        self.is_mute = False
+        """Whether connections get no response at all."""
+        self.mechanisms = ("SCRAM-SHA-256",)
+        self.produce_versions = (0, 12)
         self._writers = []
         self.reads = asyncio.Event()
         self.ended = asyncio.Queue()
@@ -67,15 +71,27 @@ class Broker:
                     await self.reads.wait()
                     break
                 await reader.readexactly(size - 8)
+                if self.is_mute:
+                    continue
                 if key == API_VERSIONS:
-                    served = [(PRODUCE, 0, 12), (HANDSHAKE, 0, 1), (36, 0, 0)]
+                    served = [
+                        (PRODUCE, *self.produce_versions),
+                        (HANDSHAKE, 0, 1),
+                        (AUTHENTICATE, 0, 0),
+                    ]
                     respond(
                         struct.pack(">hi", 0, len(served))
                         + b"".join(struct.pack(">hhh", *version_range) for version_range in served)
                     )
                 elif key == HANDSHAKE:
-                    respond(struct.pack(">hih", 0, 1, 13) + b"SCRAM-SHA-256")
+                    names = [name.encode() for name in self.mechanisms]
+                    respond(
+                        struct.pack(">hi", 0, len(names))
+                        + b"".join(struct.pack(">h", len(name)) + name for name in names)
+                    )
                     self.handshakes.put_nowait(number)
+                elif key == AUTHENTICATE:
+                    respond(struct.pack(">hhi", 0, -1, 0))
                 else:
                     self.requests.put_nowait((number, respond))
         rest = 0

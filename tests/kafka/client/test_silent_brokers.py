@@ -1,6 +1,8 @@
 """Brokers that do not respond, or have moved: when a connection to them is given up."""
 
 import asyncio
+import contextlib
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -8,7 +10,7 @@ import pytest
 from aiokafka.conn import BaseSaslAuthenticator
 
 from penstock.kafka.client.connections import broker_connection, brokers
-from penstock.kafka.client.errors import BrokerUnreachableError
+from penstock.kafka.client.errors import BrokerUnreachableError, LoginError, UnsupportedVersionError
 from penstock.kafka.client.protocol.produce import write_request
 from tests.kafka.client.silent_broker import LARGE_BYTES, NODE, SMALL, Broker, connected, sent
 
@@ -17,6 +19,12 @@ SCRAM = {
     "security.protocol": "SASL_PLAINTEXT",
     "sasl.mechanism": "SCRAM-SHA-256",
     "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    'username="u" password="p";',
+}
+PLAIN = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
     'username="u" password="p";',
 }
 
@@ -107,7 +115,6 @@ async def test_a_new_connection_is_not_given_up_with_a_letter_that_had_little_ti
         for respond in responds:
             respond()
         await letters[1]
-        assert broker.connections == 1
 
 
 @pytest.mark.usefixtures("at_once")
@@ -138,6 +145,153 @@ async def test_a_request_goes_to_another_broker_while_the_first_is_silent(monkey
         _, respond = await other.next_request()
         respond()
         assert await asyncio.to_thread(found.result, 30)
+
+
+async def test_a_bootstrap_server_gets_a_request_before_all_known_brokers(monkeypatch):
+    monkeypatch.setattr(brokers, "_PATIENCE_S", 0.2)
+    async with contextlib.AsyncExitStack() as stack:
+        vanished = [await stack.enter_async_context(Broker()) for _ in range(3)]
+        for broker in vanished:
+            broker.is_mute = True
+        server = await stack.enter_async_context(Broker())
+        connection = await stack.enter_async_context(connected(server))
+        connection._brokers.learn(
+            {node: broker.address for node, broker in enumerate(vanished, NODE)}
+        )
+        found = connection.begin_with_any(SMALL)
+        _, respond = await server.next_request()
+        respond()
+        assert await asyncio.to_thread(found.result, 30)
+        assert sum(broker.connections for broker in vanished) == 1
+
+
+async def test_each_broker_is_tried_at_last_where_callers_have_little_time():
+    async with contextlib.AsyncExitStack() as stack:
+        vanished = [await stack.enter_async_context(Broker()) for _ in range(4)]
+        for broker in vanished:
+            broker.is_mute = True
+        connection = await stack.enter_async_context(connected(vanished[0]))
+        connection._brokers.learn(
+            {node: broker.address for node, broker in enumerate(vanished[1:], NODE)}
+        )
+        for _ in vanished:  # in each call, one broker gets the request before the time is over
+            with pytest.raises(BrokerUnreachableError, match="no answer"):
+                await asyncio.to_thread(connection.send_raw_to_any, SMALL, 0.1)
+        assert [broker.connections for broker in vanished] == [1, 1, 1, 1]
+
+
+async def test_a_call_that_is_cancelled_leaves_no_request_that_waits_for_a_connection():
+    async with Broker() as broker, connected(broker) as connection:
+        broker.is_mute = True
+        for _ in range(3):
+            with pytest.raises(BrokerUnreachableError, match="no answer"):
+                await asyncio.to_thread(connection.send_raw_to_any, SMALL, 0.05)
+        async with asyncio.timeout(5):
+            while connection._brokers._exchanges:
+                await asyncio.sleep(0.01)
+
+
+def refuse_logins(broker):
+    broker.mechanisms = ()
+
+
+def be_too_old(broker):
+    broker.produce_versions = (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("refuse", "error"), [(refuse_logins, LoginError), (be_too_old, UnsupportedVersionError)]
+)
+async def test_a_broker_that_refuses_leaves_a_request_to_the_others(refuse, error):
+    async with (
+        Broker() as refusing,
+        Broker() as other,
+        connected(refusing, **PLAIN) as connection,
+    ):
+        for broker in (refusing, other):
+            broker.mechanisms = ("PLAIN",)
+        refuse(refusing)
+        connection._brokers.learn({NODE: refusing.address})
+        with pytest.raises(error):
+            await asyncio.to_thread(connection.send_raw_to_any, SMALL, 30)
+
+        connection._brokers._settings = connection.settings._replace(servers=(other.address,))
+        connection._brokers._failed_at.clear()
+        found = connection.begin_with_any(SMALL)
+        _, respond = await other.next_request()
+        respond()
+        assert await asyncio.to_thread(found.result, 30)
+        assert refusing.connections > 1 or error is UnsupportedVersionError
+
+
+async def test_requests_to_a_broker_that_accepts_no_connection_fail_together():
+    limit = {"socket.connection.setup.timeout.ms": "200"}
+    async with Broker() as broker, connected(broker, **limit) as connection:
+        broker.is_mute = True
+        letters = [sent(connection) for _ in range(4)]
+        errors = await asyncio.gather(*letters, return_exceptions=True)
+        assert {type(error) for error in errors} == {BrokerUnreachableError}
+        assert len(set(map(id, errors))) == len(letters)
+        assert broker.connections == 1
+        broker.is_mute = False
+        letter = sent(connection)
+        number, respond = await broker.next_request()
+        respond()
+        await letter
+        assert number == 2
+
+
+async def test_a_letter_that_is_cancelled_leaves_the_broker_to_those_that_wait_for_it():
+    async with Broker() as broker, connected(broker) as connection:
+        letters = [sent(connection) for _ in range(2)]
+        await asyncio.sleep(0)
+        await cancelled(letters[0])
+        _, respond = await broker.next_request()
+        respond()
+        await letters[1]
+
+
+async def test_letters_go_in_the_order_in_which_they_waited_for_the_connection():
+    """A producer's batches do, for one; its broker may know no sequence number yet."""
+    async with Broker() as broker, connected(broker) as connection:
+        order = []
+
+        async def send(number):
+            await connection._brokers._connected(NODE, "")
+            order.append(number)
+
+        letters = [asyncio.ensure_future(send(number)) for number in range(4)]
+        while not connection._brokers._open:
+            await asyncio.sleep(0)
+        letters.append(asyncio.ensure_future(send(4)))
+        await asyncio.gather(*letters)
+        assert order == [0, 1, 2, 3, 4]
+
+
+async def test_closing_ends_an_attempt_to_connect():
+    async with Broker() as broker, connected(broker) as connection:
+        broker.is_mute = True
+        letter = sent(connection)
+        async with asyncio.timeout(5):
+            while not broker.connections:
+                await asyncio.sleep(0.01)
+        await connection.close_here()
+        with pytest.raises(BrokerUnreachableError, match="was closed"):
+            await letter
+        await broker.end_of_connection()
+
+
+@pytest.mark.parametrize("here", [True, False])
+async def test_the_system_checks_idle_connections(here):
+    async with Broker() as broker, connected(broker) as connection:
+        letter = sent(connection) if here else connection.begin(NODE, SMALL)
+        _, respond = await broker.next_request()
+        respond()
+        await (letter if here else asyncio.to_thread(letter.wait))
+        side = connection._here if here else connection._brokers
+        (open_connection,) = side._open.values()
+        found = open_connection._writer.get_extra_info("socket")
+        assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
 @pytest.mark.parametrize("here", [True, False])

@@ -10,8 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import socket
 import ssl
 from collections import defaultdict
+from copy import copy
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.conn import CloseReason
@@ -36,7 +39,7 @@ from penstock.kafka.client.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from penstock.configuration import Address
     from penstock.kafka.client.connections.security import ConnectionSecurity
@@ -59,6 +62,7 @@ _LOGIN_REFUSED: Final = (
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
 )
+_OTHERS_MAY_RESPOND: Final = (BrokerUnreachableError, LoginError, UnsupportedVersionError)
 
 
 class Brokers:
@@ -82,6 +86,7 @@ class Brokers:
         self._security = security
         self._address_source = address_source or self
         self._addresses: dict[int, Address] = {}
+        self._failed_at: dict[Address, float] = {}
         self._open: dict[tuple[int | Address, str], BrokerConnection] = {}
         self._logins = DaemonThreads("penstock-logins", _LOGIN_THREADS_MAX)
         self._exchanges: set[asyncio.Task[Any]] = set()
@@ -89,6 +94,9 @@ class Brokers:
         self._locks: defaultdict[tuple[int | Address, str], asyncio.Lock] = defaultdict(
             asyncio.Lock
         )
+        self._failures: dict[tuple[int | Address, str], tuple[float, ClientError]] = {}
+        """When the last attempt to connect failed, and why."""
+        self._attempts: set[asyncio.Task[BrokerConnection]] = set()
 
     def learn(self, addresses: Mapping[int, Address]) -> None:
         """Take the brokers' addresses, by node id; new connections are made to them."""
@@ -141,38 +149,71 @@ class Brokers:
             ) from None
 
     async def exchange_with_any(self, request: Any) -> Any:
-        """Send a request to any broker: a connected broker, a known broker, a bootstrap server.
+        """Send a request to any broker: a connected or known broker, or a bootstrap server.
 
-        While a broker is silent, the next gets it, too. The first response counts. The others are
-        not cancelled: the request timeout gives up the connection of a broker that stays silent.
+        These take turns, and brokers that have failed come last, the longest ago first: where
+        several known brokers have vanished, a bootstrap server gets the request before the caller's
+        time is over (KIP-899). While a broker is silent, the next gets it, too. The first response
+        counts. Where there is no connection yet, the request is not sent any more after that. The
+        others are not cancelled: the request timeout gives up the connection of a broker that stays
+        silent.
 
         Raises:
             BrokerUnreachableError: None of them responds. The message has the last reason.
-            LoginError: A connection was refused.
-            UnsupportedVersionError: A broker does not serve the version.
+            LoginError: None responds, and one has refused the connection.
+            UnsupportedVersionError: None responds, and one does not serve the version.
         """
         last: ClientError | None = None
-        pending_exchanges: set[asyncio.Task[Any]] = set()
-        candidates = iter(self._candidates())
-        target = next(candidates, None)
-        while pending_exchanges or target is not None:
-            if target is not None:
-                exchange = asyncio.ensure_future(self.exchange(target, request, ""))
-                pending_exchanges.add(exchange)
-                self._exchanges.add(exchange)
-                exchange.add_done_callback(self._end_exchange)
-            target = next(candidates, None)
-            patience_s = None if target is None else _PATIENCE_S
-            finished_exchanges, pending_exchanges = await asyncio.wait(
-                pending_exchanges, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
-            )
-            for exchange in finished_exchanges:
-                error = exchange.exception()  # raised, it would keep this frame, which has it
-                if not isinstance(error, BrokerUnreachableError):
-                    return exchange.result()
-                last = error
+        pending_exchanges: dict[asyncio.Task[Any], int | Address] = {}
+        candidates = self._candidates()
+        try:
+            while pending_exchanges or candidates:
+                if candidates:
+                    target = min(candidates, key=self._last_failure)
+                    candidates.remove(target)
+                    pending_exchanges[self._exchange_in_background(target, request)] = target
+                finished_exchanges, _ = await asyncio.wait(
+                    pending_exchanges,
+                    timeout=_PATIENCE_S if candidates else None,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if not finished_exchanges:
+                    self._fail(pending_exchanges.values())
+                for exchange in finished_exchanges:
+                    del pending_exchanges[exchange]
+                    error = exchange.exception()  # raised, it would keep this frame, which has it
+                    if not isinstance(error, _OTHERS_MAY_RESPOND):
+                        return exchange.result()
+                    if last is None or isinstance(last, BrokerUnreachableError):
+                        last = error
+        except asyncio.CancelledError:
+            self._fail(pending_exchanges.values())
+            raise
+        finally:
+            self._cancel_unconnected(pending_exchanges)
+        if isinstance(last, (LoginError, UnsupportedVersionError)):
+            raise copy(last) from None  # it would keep this frame, too
         servers = ",".join(map(str, self._settings.servers))
         raise BrokerUnreachableError(f"no broker of {servers} responds: {last}") from None
+
+    def _exchange_in_background(self, target: int | Address, request: Any) -> asyncio.Task[Any]:
+        async def exchange_with_target() -> Any:
+            response = await self.exchange(target, request, "")
+            address = self._address(target)
+            if address is not None:
+                self._failed_at.pop(address, None)
+            return response
+
+        exchange = asyncio.ensure_future(exchange_with_target())
+        self._exchanges.add(exchange)
+        exchange.add_done_callback(self._end_exchange)
+        return exchange
+
+    def _cancel_unconnected(self, exchanges: Mapping[asyncio.Task[Any], int | Address]) -> None:
+        for exchange, target in exchanges.items():
+            connection = self._open.get((target, ""))
+            if connection is None or not connection.connected():
+                exchange.cancel()
 
     def _end_exchange(self, exchange: asyncio.Task[Any]) -> None:
         self._exchanges.discard(exchange)
@@ -194,6 +235,11 @@ class Brokers:
         """Close all connections, and wait until they are closed."""
         for exchange in self._exchanges:
             exchange.cancel()
+        attempts = set(self._attempts)
+        for attempt in attempts:
+            attempt.cancel()
+        if attempts:
+            await asyncio.wait(attempts, timeout=_CLOSES_WITHIN_S)
         for connection in self._open.values():
             self._discard(connection, CloseReason.SHUTDOWN)
         self._open.clear()
@@ -215,20 +261,47 @@ class Brokers:
             closed.add_done_callback(self._closures.discard)
 
     def _candidates(self) -> list[int | Address]:
+        """Return connected brokers, then known brokers, in turn with bootstrap servers."""
         connected = [
             target for (target, _), connection in self._open.items() if connection.connected()
         ]
         known_nodes: list[int | Address] = random.sample([*self._addresses], len(self._addresses))
-        bootstrap_servers: list[int | Address] = random.sample(
-            self._settings.servers, len(self._settings.servers)
-        )
-        return list(dict.fromkeys([*connected, *known_nodes, *bootstrap_servers]))
+        nodes = list(dict.fromkeys([*connected, *known_nodes]))
+        bootstrap_servers: list[int | Address] = [
+            server
+            for server in random.sample(self._settings.servers, len(self._settings.servers))
+            if server not in connected
+        ]
+        turns = chain.from_iterable(zip_longest(nodes, bootstrap_servers))
+        return [target for target in turns if target is not None]
+
+    def _address(self, target: int | Address) -> Address | None:
+        if not isinstance(target, int):
+            return target
+        addresses = self._address_source._addresses  # noqa: SLF001 - of this class
+        return addresses.get(target)
+
+    def _last_failure(self, target: int | Address) -> float:
+        address = self._address(target)
+        return 0.0 if address is None else self._failed_at.get(address, 0.0)
+
+    def _fail(self, targets: Iterable[int | Address]) -> None:
+        """Let other brokers than these get the next requests that any broker may get."""
+        now = asyncio.get_running_loop().time()
+        for address in filter(None, map(self._address, targets)):
+            self._failed_at[address] = now
 
     async def _connected(self, node: int | Address, channel: str) -> BrokerConnection:
-        key = (node, channel)
+        """Return the connection, which is made if there is none.
+
+        Requests wait in order. Those that wait while an attempt fails fail with it.
+        """
+        key, start = (node, channel), asyncio.get_running_loop().time()
         async with self._locks[key]:
-            addresses = self._address_source._addresses  # noqa: SLF001 - of this class
-            address = addresses.get(node) if isinstance(node, int) else node
+            failed_at, failure = self._failures.get(key, (0.0, None))
+            if failure is not None and failed_at >= start:
+                raise copy(failure)  # raised, it would keep the frames of all that wait
+            address = self._address(node)
             open_connection = self._open.get(key)
             if open_connection is not None and open_connection.connected():
                 if address in {None, (open_connection.host, open_connection.port)}:
@@ -236,8 +309,30 @@ class Brokers:
                 self._give_up(open_connection)  # the broker has moved
             if address is None:
                 raise BrokerUnreachableError(f"broker {node} is not among those of the metadata")
-            self._open[key] = connection = await self._connect(address)
-            return connection
+            outcome = await self._attempted(address)
+            if isinstance(outcome, ClientError):
+                self._failures[key] = asyncio.get_running_loop().time(), outcome
+                raise copy(outcome)
+            self._failures.pop(key, None)
+            self._open[key] = outcome
+            return outcome
+
+    async def _attempted(self, address: Address) -> BrokerConnection | ClientError:
+        """Return a new connection, or why there is none. `close` ends the attempt."""
+        attempt = asyncio.ensure_future(self._connect(address))
+        self._attempts.add(attempt)
+        attempt.add_done_callback(self._attempts.discard)
+        try:
+            await asyncio.wait([attempt])
+        except asyncio.CancelledError:
+            attempt.cancel()
+            raise
+        if attempt.cancelled():
+            return BrokerUnreachableError(f"the connection to {address} was closed")
+        error = attempt.exception()
+        if isinstance(error, ClientError):
+            return error.with_traceback(None)
+        return attempt.result()
 
     async def _connect(self, address: Address) -> BrokerConnection:
         settings = self._settings
@@ -252,10 +347,19 @@ class Brokers:
         )
         try:
             async with asyncio.timeout(settings.connect_timeout_s):
-                await connection.connect()
+                _, writer = await connection.connect()
+            # As Java's client: the system finds out that a broker has vanished while it is idle.
+            transport_socket = writer.get_extra_info("socket")
+            if transport_socket is not None:  # otherwise TLS has ended already
+                transport_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        except asyncio.CancelledError:
+            self._discard(connection, CloseReason.SHUTDOWN)
+            raise
         except Exception as error:
             self._discard(connection, CloseReason.AUTH_FAILURE)
+            self._fail([address])
             raise self._connect_error(address, error) from None
+        self._failed_at.pop(address, None)
         return connection
 
     def _connect_error(self, address: Address, error: Exception) -> ClientError:
