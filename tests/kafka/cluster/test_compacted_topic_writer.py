@@ -149,6 +149,19 @@ def test_a_record_without_a_broker_fails_in_time(writer, broker, monkeypatch):
     assert "k:1 is away" in failure
 
 
+def test_a_leader_without_a_response_is_given_up(writer, broker, monkeypatch):
+    """The next producer neither takes the same connection nor the same leader."""
+    monkeypatch.setattr(compacted_topic_writer, "MESSAGE_TIMEOUT_S", 0.05)
+    broker.is_silent = True
+    [(end, failure)] = written(writer, b"1")
+    assert (end, "not stored within" in failure) == (0, True)
+    assert [request.is_abandoned for request in broker.pending] == [True]
+    assert broker.refreshed == ["t"]
+    broker.is_silent = False
+    assert written(writer, b"2") == [(1, None)]
+    assert [request.is_abandoned for request in broker.pending] == [True, False]
+
+
 def test_a_record_that_has_waited_for_too_long_is_not_sent(writer, broker, monkeypatch):
     monkeypatch.setattr(compacted_topic_writer, "MESSAGE_TIMEOUT_S", -1.0)
     [(_, failure)] = written(writer, b"1")

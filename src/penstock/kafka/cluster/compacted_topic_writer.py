@@ -182,6 +182,9 @@ class CompactedTopicWriter:
         self._pipeline.put(self.topic, _PARTITION, batch, self._source, deadline)
         # Not `flush`: a broker may let a request wait for longer.
         if not self._pipeline.poll(max(0.0, deadline - time.monotonic())):
+            # Or the next producer would wait for the same leader, on the same connection.
+            self._pipeline.cancel()
+            self._connection.refresh(self.topic)
             raise AbortedError(f"{_LATE}{self._cause}")
         return self._offset + len(records) if self._offset >= 0 else 0
 

@@ -96,6 +96,10 @@ class _SentRequest:
         """Wait for so long; return whether there is a response, or none any more."""
         return self._pending.is_done_within(timeout_s)
 
+    def cancel(self) -> None:
+        """Ignore the response. The connection to a broker that was silent is given up."""
+        self._pending.abandon()
+
     def answer(self, queue: _PartitionQueue) -> ProduceResult:
         """Wait for the response; return its result for a partition.
 
@@ -311,6 +315,20 @@ class Pipeline:
             queue.sent_batches.clear()
         self._bytes = self._unsent_bytes = 0
 
+    def cancel(self) -> None:
+        """Give up all batches, at once: those that were sent may be stored nevertheless.
+
+        The connection to a leader that was silent is given up, too, so that the next pipeline does
+        not wait for it. `start` begins again.
+        """
+        for queue in self._partitions.values():
+            for batch in queue.sent_batches:
+                assert batch.request is not None
+                batch.request.cancel()
+        self._producer = None
+        self._partitions = {}
+        self._bytes = self._unsent_bytes = 0
+
     def _check(self) -> None:
         if self._error is not None:
             raise self._error
@@ -370,6 +388,7 @@ class Pipeline:
                 node,
                 write_request(self._transactional_id, timeout_s, batches),
                 channel=self._channel,
+                has_deadline=True,  # `cancel` shows that the broker is silent
             )
         )
         for place, batch in together.items():
