@@ -169,6 +169,34 @@ def test_a_record_that_has_waited_for_too_long_is_not_sent(writer, broker, monke
     assert broker.sent_requests == []
 
 
+def append_at(writer, values, *, seconds_ago):
+    """Append records whose time has begun earlier; return where their results come."""
+    results = []
+    with pytest.MonkeyPatch.context() as patched:
+        timeout_s = compacted_topic_writer.MESSAGE_TIMEOUT_S - seconds_ago
+        patched.setattr(compacted_topic_writer, "MESSAGE_TIMEOUT_S", timeout_s)
+        for value in values:
+            writer.append([(b"k", value)], lambda *result: results.append(result))
+    return results
+
+
+def test_only_records_that_have_waited_for_too_long_are_late(writer, broker):
+    late_results = append_at(writer, [b"1", b"2"], seconds_ago=10.0)
+    results = written(writer, b"3", b"4")
+    assert [failure.startswith("not stored within") for _, failure in late_results] == [True, True]
+    assert results == [(1, None), (2, None)]
+    assert records_of(broker.logs["t", 0]) == 2
+
+
+def test_a_batch_has_as_much_time_as_its_newest_record(writer, broker):
+    """A record that is nearly late would take those that were written with it along."""
+    broker.script[PRODUCE_API] = [LOST]
+    broker.settings = broker.settings._replace(backoff_s=0.7, max_backoff_s=0.7)
+    old_results = append_at(writer, [b"1"], seconds_ago=9.5)
+    assert written(writer, b"2") == [(2, None)]
+    assert old_results == [(1, None)]
+
+
 def test_any_error_leaves_the_thread_alive(writer, broker, monkeypatch):
     def fail(*_):
         raise MemoryError

@@ -77,8 +77,10 @@ class _UnsentRecord:
 class CompactedTopicWriter:
     """Writes to the only partition of a topic.
 
-    Each record gets a result: it is replicated, or it failed, at the latest soon after
-    `MESSAGE_TIMEOUT_S`. A record that failed may be in the topic nevertheless.
+    Each record gets a result: it is replicated, or it failed. It is not sent after
+    `MESSAGE_TIMEOUT_S`; the batch that it is in has as long as its newest record, so that the
+    result comes at the latest soon after twice that time. A record that failed may be in the topic
+    nevertheless.
     """
 
     def __init__(self, topic: str, connection: Connection) -> None:
@@ -133,7 +135,10 @@ class CompactedTopicWriter:
         with self._condition:
             if not self._unsent_records:
                 self._condition.wait(timeout_s)
+            late_records = self._take_late()
             records = self._take()
+        for record in late_records:
+            record.together.settle(0, _LATE)
         if not records:
             return
         end, failure = self._outcome(records)
@@ -142,11 +147,9 @@ class CompactedTopicWriter:
 
     def _outcome(self, records: Sequence[_UnsentRecord]) -> tuple[int, str | None]:
         """Write a batch; return the offset after it, or 0 and why that is not known."""
-        deadline = records[0].deadline
-        if deadline <= time.monotonic():
-            return 0, _LATE
         try:
-            return self._write(records, deadline), None
+            # The newest record has the most time left; the others may be late, and are stored.
+            return self._write(records, records[-1].deadline), None
         except (ClientError, WireError) as error:
             log.warning("a producer is replaced", topic=self.topic, reason=str(error))
             failure = _reason(error)
@@ -155,6 +158,14 @@ class CompactedTopicWriter:
             failure = type(error).__name__
         self._pipeline = None
         return 0, failure
+
+    def _take_late(self) -> list[_UnsentRecord]:
+        """Take the records that have waited for too long: no batch with others fails with them."""
+        now = time.monotonic()
+        records: list[_UnsentRecord] = []
+        while self._unsent_records and self._unsent_records[0].deadline <= now:
+            records.append(self._unsent_records.popleft())
+        return records
 
     def _take(self) -> list[_UnsentRecord]:
         records: list[_UnsentRecord] = []
