@@ -23,7 +23,12 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from kio.schema.errors import ErrorCode
 
-from penstock.kafka.client.errors import ClientError, describe, response_error
+from penstock.kafka.client.errors import (
+    BrokerUnreachableError,
+    ClientError,
+    describe,
+    response_error,
+)
 from penstock.kafka.client.protocol.produce import answer_of, read_response, write_request
 from penstock.kafka.client.protocol.produced_batches import record_count
 from penstock.kafka.client.protocol.write_errors import (
@@ -139,6 +144,7 @@ class _PartitionQueue:
         "sent_batches",
         "sequence",
         "topic",
+        "trouble",
         "waiting_batches",
         "window",
     )
@@ -153,6 +159,8 @@ class _PartitionQueue:
         """To be sent again as soon as all of `sent` are answered; in order."""
         self.cause: ClientError | None = None
         """Why the first of them failed."""
+        self.trouble = ""
+        """Why nothing was stored the last time; empty after a success."""
         self.window = IN_FLIGHT_MAX
         self.pause_s = pause_s
         self.not_before = 0.0
@@ -369,24 +377,34 @@ class Pipeline:
         return has_advanced
 
     def _send(self, queue: _PartitionQueue) -> bool:
-        """Send the next batch; return False if no broker can take it now."""
-        deadline = self._clock() + self._timeout_s
-        queue.waiting_batches[0].deadline = min(queue.waiting_batches[0].deadline, deadline)
+        """Send the next batch; return False if no broker can take it now, or it is late."""
+        now = self._clock()
+        deadline = now + self._timeout_s
+        first = queue.waiting_batches[0]
+        first.deadline = min(first.deadline, deadline)
+        request_timeout_s = self._connection.settings.request_timeout_s
+        # Without it silent brokers are waited for until each has refused a connection, too.
+        leader_timeout_s = max(0.0, min(first.deadline - now, request_timeout_s))
         try:
-            node = self._connection.leader(queue.topic, queue.number).node
+            node = self._connection.leader(
+                queue.topic, queue.number, timeout_s=leader_timeout_s
+            ).node
         except ClientError as error:
             self._later(queue, error)
+            return False
+        if self._clock() >= first.deadline:
+            trouble = queue.trouble or f"{queue}: its leader was not found in time"
+            self._later(queue, BrokerUnreachableError(trouble))
             return False
         together = {
             partition.place: partition.waiting_batches.popleft()
             for partition in self._sent_with(queue, node)
         }
         batches = {place: batch.parts for place, batch in together.items()}
-        timeout_s = self._connection.settings.request_timeout_s
         request = _SentRequest(
             self._connection.begin(
                 node,
-                write_request(self._transactional_id, timeout_s, batches),
+                write_request(self._transactional_id, request_timeout_s, batches),
                 channel=self._channel,
                 has_deadline=True,  # `cancel` shows that the broker is silent
             )
@@ -448,6 +466,7 @@ class Pipeline:
     def _stored(self, queue: _PartitionQueue, batch: _Batch, offset: int) -> None:
         self._bytes -= batch.size
         queue.window = IN_FLIGHT_MAX
+        queue.trouble = ""
         queue.pause_s = self._connection.settings.backoff_s
         self._on_stored(batch.source, offset)
 
@@ -465,6 +484,7 @@ class Pipeline:
                 )
             )
         self._on_retry(error)
+        queue.trouble = str(error)
         self._connection.refresh(queue.topic)
         queue.window = 1
         queue.not_before = now + queue.pause_s
