@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 import uuid
 
 import pytest
@@ -9,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from structlog.testing import capture_logs
 
 from penstock.kafka.client.errors import BrokerUnreachableError
-from penstock.kafka.cluster import compacted_topic_writer
+from penstock.kafka.cluster import compacted_topic, compacted_topic_writer
 from penstock.kafka.cluster.compacted_topic import CompactedTopic
 from penstock.kafka.cluster.compacted_topic_follower import LogFollower
 from penstock.kafka.cluster.compacted_topic_writer import CompactedTopicWriter
@@ -221,6 +222,60 @@ def test_records_that_wait_are_written_at_the_end(writer, broker):
     results = []
     writer.append([(b"k", b"v")], lambda *result: results.append(result))
     writer.close(60)
+    assert results == [(1, None)]
+
+
+def test_the_last_records_have_only_the_time_to_close(writer, broker):
+    broker.is_silent = True
+    results = []
+    writer.append([(b"k", b"v")], lambda *result: results.append(result))
+    began = time.monotonic()
+    writer.close(0.1)
+    assert time.monotonic() - began < 5
+    [(_, failure)] = results
+    assert "not stored within" in failure
+
+
+def closing_topic(broker, writer, monkeypatch, tmp_path):
+    """A topic whose writer is at work on a batch without a response; nothing is read."""
+    monkeypatch.setattr(compacted_topic, "_JOIN_S", 0.05)
+    monkeypatch.setattr(compacted_topic, "_LAST_WRITES_S", 0.05)
+    topic = CompactedTopic(
+        {"bootstrap.servers": "k:1"}, "t", tmp_path / "file", key="k", otherwise="o"
+    )
+    monkeypatch.setattr(topic, "_follow", lambda *_: None)
+    topic._writer = writer
+    topic.follow(lambda _: None, lambda _: None)
+    return topic
+
+
+def test_a_topic_that_is_closed_writes_nothing_beside_its_thread(
+    writer, broker, monkeypatch, tmp_path
+):
+    """A pipeline is used by one thread at a time, or results would belong to other batches."""
+    monkeypatch.setattr(compacted_topic_writer, "MESSAGE_TIMEOUT_S", 0.5)
+    broker.is_silent = True
+    topic = closing_topic(broker, writer, monkeypatch, tmp_path)
+    topic.append([(b"k", b"1")], lambda *_: None)
+    while not broker.pending:
+        time.sleep(0.005)
+    topic.append([(b"k", b"2")], lambda *_: None)
+    topic.close()
+    assert topic._writing_thread.is_alive()
+    assert len(writer._unsent_records) == 1
+    assert len(broker.pending) == 1
+    topic._writing_thread.join(60)
+
+
+def test_a_topic_that_is_closed_writes_what_its_thread_has_left(
+    writer, broker, monkeypatch, tmp_path
+):
+    topic = closing_topic(broker, writer, monkeypatch, tmp_path)
+    topic._stop_event.set()
+    topic._writing_thread.join(60)
+    results = []
+    topic.append([(b"k", b"1")], lambda *result: results.append(result))
+    topic.close()
     assert results == [(1, None)]
 
 

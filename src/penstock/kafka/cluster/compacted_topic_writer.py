@@ -5,6 +5,7 @@ Records that come while a request is under way are written together with the nex
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -125,13 +126,21 @@ class CompactedTopicWriter:
                 stopped.wait(_PAUSE_S)
 
     def close(self, timeout_s: float) -> None:
-        """Write the records that are waiting, when `run` has ended. Blocks."""
+        """Write the records that are waiting. Blocks, for so long at most.
+
+        Only when `run` has ended: a pipeline is used by one thread at a time.
+        """
         deadline = time.monotonic() + timeout_s
         while self._unsent_records and time.monotonic() < deadline:
-            self._write_next(0)
+            self._write_next(0, deadline)
 
-    def _write_next(self, timeout_s: float) -> None:
-        """Write the records that are waiting, as many as a batch takes; wait for the first."""
+    def _write_next(self, timeout_s: float, deadline: float = math.inf) -> None:
+        """Write the records that are waiting, as many as a batch takes; wait for the first.
+
+        Args:
+            timeout_s: How long to wait for the first record.
+            deadline: When the batch has failed, also before its own deadline.
+        """
         with self._condition:
             if not self._unsent_records:
                 self._condition.wait(timeout_s)
@@ -141,15 +150,15 @@ class CompactedTopicWriter:
             record.together.settle(0, _LATE)
         if not records:
             return
-        end, failure = self._outcome(records)
+        end, failure = self._outcome(records, deadline)
         for number, record in enumerate(records):
             record.together.settle(end and end - len(records) + number + 1, failure)
 
-    def _outcome(self, records: Sequence[_UnsentRecord]) -> tuple[int, str | None]:
+    def _outcome(self, records: Sequence[_UnsentRecord], deadline: float) -> tuple[int, str | None]:
         """Write a batch; return the offset after it, or 0 and why that is not known."""
         try:
             # The newest record has the most time left; the others may be late, and are stored.
-            return self._write(records, records[-1].deadline), None
+            return self._write(records, min(deadline, records[-1].deadline)), None
         except (ClientError, WireError) as error:
             log.warning("a producer is replaced", topic=self.topic, reason=str(error))
             failure = _reason(error)
