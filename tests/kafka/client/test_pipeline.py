@@ -178,6 +178,21 @@ def test_no_more_than_five_are_on_their_way():
     assert pipe.stored() == list(range(9))
 
 
+def test_without_transactions_the_first_batch_is_sent_alone():
+    """A leader that does not know a producer takes its second batch without the first."""
+    pipe = Pipe(transactional_id=None)
+    pipe.broker.slow = True
+    pipe.broker.script[PRODUCE] = [LOST]
+    pipe.put(0, 1, 2)
+    assert pipe.sent() == [0]
+    pipe.pipeline.flush()
+    assert pipe.sent() == [0, 0, 1, 2]
+    pipe.put(*range(3, 9))
+    assert pipe.sent()[4:] == [3, 4, 5, 6, 7]
+    pipe.pipeline.flush()
+    assert pipe.stored() == list(range(9))
+
+
 def test_bytes_on_their_way_are_bounded():
     size = len(batch(1))
     pipe = Pipe(max_bytes=3 * size)

@@ -8,7 +8,8 @@ broker that already has it reports that, and does not store it twice.
 
 When a batch fails, those after it were refused for their sequence numbers, or will be. The
 partition then waits until all of them are answered, pauses, looks up its leader, and begins again
-with the first, alone; after a success there are five again.
+with the first, alone; after a success there are five again. Without
+transactions a partition begins in the same way.
 
 All of it runs in the caller's thread: responses that arrived in the meantime are processed with
 the next call.
@@ -149,7 +150,7 @@ class _PartitionQueue:
         "window",
     )
 
-    def __init__(self, topic: str, number: int, pause_s: float) -> None:
+    def __init__(self, topic: str, number: int, pause_s: float, window: int) -> None:
         self.topic = topic
         self.number = number
         self.sequence = 0
@@ -161,7 +162,7 @@ class _PartitionQueue:
         """Why the first of them failed."""
         self.trouble = ""
         """Why nothing was stored the last time; empty after a success."""
-        self.window = IN_FLIGHT_MAX
+        self.window = window
         self.pause_s = pause_s
         self.not_before = 0.0
 
@@ -262,7 +263,11 @@ class Pipeline:
         assert self._producer is not None
         queue = self._partitions.get((topic, partition))
         if queue is None:
-            queue = _PartitionQueue(topic, partition, self._connection.settings.backoff_s)
+            # A leader takes any first sequence number of a producer that it does not know: it would
+            # store the second batch without the first. A transaction is aborted then.
+            window = 1 if self._transactional_id is None else IN_FLIGHT_MAX
+            pause_s = self._connection.settings.backoff_s
+            queue = _PartitionQueue(topic, partition, pause_s, window)
             self._partitions[topic, partition] = queue
         count = record_count(batch, source)
         produced = as_produced(
