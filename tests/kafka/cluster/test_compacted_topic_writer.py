@@ -16,7 +16,7 @@ from penstock.kafka.cluster.compacted_topic_follower import LogFollower
 from penstock.kafka.cluster.compacted_topic_writer import CompactedTopicWriter
 from penstock.kafka.records.stored_batch import read_stored_batch
 from tests.faults import REQUEST, Proxy
-from tests.kafka.client.scripted import LOST, ScriptedConnection, records_of
+from tests.kafka.client.scripted import DUPLICATE, LOST, ScriptedConnection, records_of
 from tests.kafka.client.scripted import PRODUCE as PRODUCE_API
 from tests.refusals import PRODUCE, Rule
 
@@ -216,6 +216,24 @@ def test_any_error_leaves_the_thread_alive(writer, broker, monkeypatch):
     stopped.set()
     thread.join(60)
     assert not thread.is_alive()
+
+
+def test_a_callback_that_raises_leaves_the_others_their_results(writer):
+    def fail(*_):
+        raise ValueError
+
+    writer.append([(b"k", b"1")], fail)
+    with capture_logs() as logs:
+        assert written(writer, b"2") == [(2, None)]
+    assert [line["event"] for line in logs] == ["a result of writing to a topic is not taken"]
+
+
+def test_a_record_whose_offset_is_not_known_has_failed(writer, broker):
+    """To read up to an unknown end would take no time, and the record could be missing."""
+    broker.script[PRODUCE_API] = [DUPLICATE]
+    [(end, failure)] = written(writer, b"1")
+    assert end == 0
+    assert "has not responded with the offset" in failure
 
 
 def test_records_that_wait_are_written_at_the_end(writer, broker):

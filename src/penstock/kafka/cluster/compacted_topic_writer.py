@@ -43,6 +43,8 @@ _RECORD_BYTES: Final = 32
 """What a record takes at most besides key and value."""
 _LATE: Final = f"not stored within {MESSAGE_TIMEOUT_S:.0f} s"
 
+_NO_OFFSET: Final = "stored, but the broker has not responded with the offset"
+
 
 class _Append:
     """Records written together; `callback` is called when the last record has its result."""
@@ -57,8 +59,12 @@ class _Append:
         """Take the result of one record: the offset after it, or an error message."""
         self._remaining -= 1
         self._end, self._failure = max(self._end, end), failure or self._failure
-        if not self._remaining:
+        if self._remaining:
+            return
+        try:
             self._callback(self._end, self._failure)
+        except Exception:  # or no later record of the batch would get its result
+            log.exception("a result of writing to a topic is not taken")
 
 
 @dataclass(slots=True, frozen=True)
@@ -158,7 +164,9 @@ class CompactedTopicWriter:
         """Write a batch; return the offset after it, or 0 and why that is not known."""
         try:
             # The newest record has the most time left; the others may be late, and are stored.
-            return self._write(records, min(deadline, records[-1].deadline)), None
+            end = self._write(records, min(deadline, records[-1].deadline))
+            # Without the offset nobody would know when the records have been read back.
+            return end, None if end else _NO_OFFSET
         except (ClientError, WireError) as error:
             log.warning("a producer is replaced", topic=self.topic, reason=str(error))
             failure = _reason(error)
