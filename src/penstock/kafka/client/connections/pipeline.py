@@ -8,8 +8,8 @@ broker that already has it reports that, and does not store it twice.
 
 When a batch fails, those after it were refused for their sequence numbers, or will be. The
 partition then waits until all of them are answered, pauses, looks up its leader, and begins again
-with the first, alone; after a success there are five again. Without
-transactions a partition begins in the same way.
+with the first, alone; after a success there are five again. Without transactions
+a partition begins in the same way.
 
 All of it runs in the caller's thread: responses that arrived in the meantime are processed with
 the next call.
