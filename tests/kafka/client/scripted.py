@@ -9,6 +9,7 @@ has it), `UNANSWERED` (it is handled, and the response is lost), or None (the no
 from __future__ import annotations
 
 import struct
+import time
 from collections import defaultdict
 from typing import Any
 
@@ -49,6 +50,7 @@ class Pending:
     def __init__(self, outcome: RawResponse | Exception) -> None:
         self.outcome = outcome
         self.ready = True
+        self.is_abandoned = False
 
     def is_done(self) -> bool:
         return self.ready
@@ -62,6 +64,20 @@ class Pending:
         if isinstance(self.outcome, Exception):
             raise self.outcome
         return self.outcome
+
+    def abandon(self) -> None:
+        self.is_abandoned = True
+
+
+class SilentPending(Pending):
+    """A response that does not come."""
+
+    def is_done(self) -> bool:
+        return False
+
+    def is_done_within(self, timeout_s: float) -> bool:
+        time.sleep(timeout_s)
+        return False
 
 
 class PartitionLog:
@@ -108,6 +124,8 @@ class ScriptedConnection:
         self.pending: list[Pending] = []
         self.slow = False
         """Responses arrive only when they are waited for."""
+        self.is_silent = False
+        """Requests are handled, and no response arrives."""
         self.refreshed: list[str] = []
         self.forgotten: list[tuple[str, bool]] = []
         self.leaders: list[Any] = []
@@ -140,7 +158,9 @@ class ScriptedConnection:
     def forget_coordinator(self, key: str, *, transaction: bool = False) -> None:
         self.forgotten.append((key, transaction))
 
-    def begin(self, node: int, request: Any, *, channel: str = "") -> Pending:
+    def begin(
+        self, node: int, request: Any, *, channel: str = "", has_deadline: bool = False
+    ) -> Pending:
         assert channel.split(maxsplit=1)[0] in {"produce", "write", "audit"}
         results, is_lost = [], False
         sent = read_produce(request.body)
@@ -157,7 +177,7 @@ class ScriptedConnection:
         outcome: RawResponse | Exception = RawResponse(produce_response(results, self.offset))
         if is_lost:
             outcome = BrokerUnreachableError("the connection to 127.0.0.1:9092 was lost")
-        pending = Pending(outcome)
+        pending = SilentPending(outcome) if self.is_silent else Pending(outcome)
         pending.ready = not self.slow
         self.pending.append(pending)
         return pending

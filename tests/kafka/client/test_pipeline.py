@@ -140,7 +140,7 @@ def test_they_do_not_wait_for_many_bytes():
 
 def test_a_request_has_the_batches_of_a_single_leader():
     pipe = Pipe(sent_from_bytes=1 << 16)
-    pipe.broker.leader = lambda _, partition: PartitionLeader(partition % 2, 0)
+    pipe.broker.leader = lambda _, partition, **__: PartitionLeader(partition % 2, 0)
     for number in range(4):
         pipe.put(0, to=("t", number))
     pipe.pipeline.flush()
@@ -174,6 +174,21 @@ def test_no_more_than_five_are_on_their_way():
     pipe.broker.pending[0].ready = True
     pipe.put(8)
     assert pipe.sent() == [0, 1, 2, 3, 4, 5]
+    pipe.pipeline.flush()
+    assert pipe.stored() == list(range(9))
+
+
+def test_without_transactions_the_first_batch_is_sent_alone():
+    """A leader that does not know a producer takes its second batch without the first."""
+    pipe = Pipe(transactional_id=None)
+    pipe.broker.slow = True
+    pipe.broker.script[PRODUCE] = [LOST]
+    pipe.put(0, 1, 2)
+    assert pipe.sent() == [0]
+    pipe.pipeline.flush()
+    assert pipe.sent() == [0, 0, 1, 2]
+    pipe.put(*range(3, 9))
+    assert pipe.sent()[4:] == [3, 4, 5, 6, 7]
     pipe.pipeline.flush()
     assert pipe.stored() == list(range(9))
 
@@ -462,3 +477,33 @@ def test_a_batch_may_have_less_time_than_others():
     with pytest.raises(AbortedError, match="k:1 is away"):
         pipe.pipeline.flush()
     assert 3 <= pipe.clock.now - 1000 < 6
+
+
+def test_a_leader_is_not_looked_up_for_longer_than_a_batch_has():
+    """It is not sent either, when its time is over after that."""
+    pipe = Pipe(timeout_s=1e9)
+    timeouts = []
+
+    def leader(topic, partition, *, timeout_s):
+        timeouts.append(timeout_s)
+        pipe.clock.sleep(4)
+        return PartitionLeader(1, 0)
+
+    pipe.broker.leader = leader
+    with pytest.raises(AbortedError, match="leader was not found in time"):
+        pipe.pipeline.put("t", 0, batch(1), source(1), pipe.clock.now + 3)
+    assert timeouts == [3]
+    assert pipe.sent() == []
+
+
+def test_a_leader_is_looked_up_for_the_request_timeout_at_most():
+    pipe = Pipe(timeout_s=1e9)
+    timeouts = []
+
+    def leader(topic, partition, *, timeout_s):
+        timeouts.append(timeout_s)
+        return PartitionLeader(1, 0)
+
+    pipe.broker.leader = leader
+    pipe.put(0)
+    assert timeouts == [pipe.broker.settings.request_timeout_s]

@@ -10,8 +10,12 @@ import pytest
 from aiokafka.conn import BaseSaslAuthenticator
 
 from penstock.kafka.client.connections import broker_connection, brokers
+from penstock.kafka.client.connections.metadata import PartitionLeader
+from penstock.kafka.client.connections.pipeline import Pipeline
 from penstock.kafka.client.errors import BrokerUnreachableError, LoginError, UnsupportedVersionError
 from penstock.kafka.client.protocol.produce import write_request
+from penstock.kafka.client.writing.own_records import own_batch, own_source
+from penstock.kafka.wire.producer_ids import ProducerIdAndEpoch
 from tests.kafka.client.silent_broker import LARGE_BYTES, NODE, SMALL, Broker, connected, sent
 
 pytestmark = pytest.mark.system
@@ -129,6 +133,23 @@ async def test_a_response_that_is_abandoned_leaves_the_connection_as_it_is():
         respond_too()
         await asyncio.to_thread(following.wait)
         assert number == 1
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_pipeline_that_is_cancelled_gives_up_the_connection_to_a_silent_leader(monkeypatch):
+    async with Broker() as broker, connected(broker) as connection:
+        monkeypatch.setattr(connection, "leader", lambda *_, **__: PartitionLeader(NODE, 0))
+        for expected_connection in (1, 2):
+            pipeline = Pipeline(connection, transactional_id=None, max_bytes=2**20, timeout_s=30)
+            pipeline.start(ProducerIdAndEpoch(7, 0))
+            pipeline.put("t", 0, own_batch([(b"k", b"v")]), own_source("t", 0))
+            assert not await asyncio.to_thread(pipeline.poll, 0.1)
+            number, _ = await broker.next_request()
+            assert number == expected_connection
+            pipeline.cancel()
+            assert pipeline.poll(0.0)
+            if number == 1:
+                await broker.end_of_connection()
 
 
 async def test_a_request_goes_to_another_broker_while_the_first_is_silent(monkeypatch):

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 import uuid
 
 import pytest
@@ -9,13 +10,13 @@ from kio.schema.errors import ErrorCode
 from structlog.testing import capture_logs
 
 from penstock.kafka.client.errors import BrokerUnreachableError
-from penstock.kafka.cluster import compacted_topic_writer
+from penstock.kafka.cluster import compacted_topic, compacted_topic_writer
 from penstock.kafka.cluster.compacted_topic import CompactedTopic
 from penstock.kafka.cluster.compacted_topic_follower import LogFollower
 from penstock.kafka.cluster.compacted_topic_writer import CompactedTopicWriter
 from penstock.kafka.records.stored_batch import read_stored_batch
 from tests.faults import REQUEST, Proxy
-from tests.kafka.client.scripted import LOST, ScriptedConnection, records_of
+from tests.kafka.client.scripted import DUPLICATE, LOST, ScriptedConnection, records_of
 from tests.kafka.client.scripted import PRODUCE as PRODUCE_API
 from tests.refusals import PRODUCE, Rule
 
@@ -149,11 +150,52 @@ def test_a_record_without_a_broker_fails_in_time(writer, broker, monkeypatch):
     assert "k:1 is away" in failure
 
 
+def test_a_leader_without_a_response_is_given_up(writer, broker, monkeypatch):
+    """The next producer neither takes the same connection nor the same leader."""
+    monkeypatch.setattr(compacted_topic_writer, "MESSAGE_TIMEOUT_S", 0.05)
+    broker.is_silent = True
+    [(end, failure)] = written(writer, b"1")
+    assert (end, "not stored within" in failure) == (0, True)
+    assert [request.is_abandoned for request in broker.pending] == [True]
+    assert broker.refreshed == ["t"]
+    broker.is_silent = False
+    assert written(writer, b"2") == [(1, None)]
+    assert [request.is_abandoned for request in broker.pending] == [True, False]
+
+
 def test_a_record_that_has_waited_for_too_long_is_not_sent(writer, broker, monkeypatch):
     monkeypatch.setattr(compacted_topic_writer, "MESSAGE_TIMEOUT_S", -1.0)
     [(_, failure)] = written(writer, b"1")
     assert failure.startswith("not stored within")
     assert broker.sent_requests == []
+
+
+def append_at(writer, values, *, seconds_ago):
+    """Append records whose time has begun earlier; return where their results come."""
+    results = []
+    with pytest.MonkeyPatch.context() as patched:
+        timeout_s = compacted_topic_writer.MESSAGE_TIMEOUT_S - seconds_ago
+        patched.setattr(compacted_topic_writer, "MESSAGE_TIMEOUT_S", timeout_s)
+        for value in values:
+            writer.append([(b"k", value)], lambda *result: results.append(result))
+    return results
+
+
+def test_only_records_that_have_waited_for_too_long_are_late(writer, broker):
+    late_results = append_at(writer, [b"1", b"2"], seconds_ago=10.0)
+    results = written(writer, b"3", b"4")
+    assert [failure.startswith("not stored within") for _, failure in late_results] == [True, True]
+    assert results == [(1, None), (2, None)]
+    assert records_of(broker.logs["t", 0]) == 2
+
+
+def test_a_batch_has_as_much_time_as_its_newest_record(writer, broker):
+    """A record that is nearly late would take those that were written with it along."""
+    broker.script[PRODUCE_API] = [LOST]
+    broker.settings = broker.settings._replace(backoff_s=0.7, max_backoff_s=0.7)
+    old_results = append_at(writer, [b"1"], seconds_ago=9.5)
+    assert written(writer, b"2") == [(2, None)]
+    assert old_results == [(1, None)]
 
 
 def test_any_error_leaves_the_thread_alive(writer, broker, monkeypatch):
@@ -176,10 +218,82 @@ def test_any_error_leaves_the_thread_alive(writer, broker, monkeypatch):
     assert not thread.is_alive()
 
 
+def test_a_callback_that_raises_leaves_the_others_their_results(writer):
+    def fail(*_):
+        raise ValueError
+
+    writer.append([(b"k", b"1")], fail)
+    with capture_logs() as logs:
+        assert written(writer, b"2") == [(2, None)]
+    assert [line["event"] for line in logs] == ["a result of writing to a topic is not taken"]
+
+
+def test_a_record_whose_offset_is_not_known_has_failed(writer, broker):
+    """To read up to an unknown end would take no time, and the record could be missing."""
+    broker.script[PRODUCE_API] = [DUPLICATE]
+    [(end, failure)] = written(writer, b"1")
+    assert end == 0
+    assert "has not responded with the offset" in failure
+
+
 def test_records_that_wait_are_written_at_the_end(writer, broker):
     results = []
     writer.append([(b"k", b"v")], lambda *result: results.append(result))
     writer.close(60)
+    assert results == [(1, None)]
+
+
+def test_the_last_records_have_only_the_time_to_close(writer, broker):
+    broker.is_silent = True
+    results = []
+    writer.append([(b"k", b"v")], lambda *result: results.append(result))
+    began = time.monotonic()
+    writer.close(0.1)
+    assert time.monotonic() - began < 5
+    [(_, failure)] = results
+    assert "not stored within" in failure
+
+
+def closing_topic(broker, writer, monkeypatch, tmp_path):
+    """A topic whose writer is at work on a batch without a response; nothing is read."""
+    monkeypatch.setattr(compacted_topic, "_JOIN_S", 0.05)
+    monkeypatch.setattr(compacted_topic, "_LAST_WRITES_S", 0.05)
+    topic = CompactedTopic(
+        {"bootstrap.servers": "k:1"}, "t", tmp_path / "file", key="k", otherwise="o"
+    )
+    monkeypatch.setattr(topic, "_follow", lambda *_: None)
+    topic._writer = writer
+    topic.follow(lambda _: None, lambda _: None)
+    return topic
+
+
+def test_a_topic_that_is_closed_writes_nothing_beside_its_thread(
+    writer, broker, monkeypatch, tmp_path
+):
+    """A pipeline is used by one thread at a time, or results would belong to other batches."""
+    monkeypatch.setattr(compacted_topic_writer, "MESSAGE_TIMEOUT_S", 0.5)
+    broker.is_silent = True
+    topic = closing_topic(broker, writer, monkeypatch, tmp_path)
+    topic.append([(b"k", b"1")], lambda *_: None)
+    while not broker.pending:
+        time.sleep(0.005)
+    topic.append([(b"k", b"2")], lambda *_: None)
+    topic.close()
+    assert topic._writing_thread.is_alive()
+    assert len(writer._unsent_records) == 1
+    assert len(broker.pending) == 1
+    topic._writing_thread.join(60)
+
+
+def test_a_topic_that_is_closed_writes_what_its_thread_has_left(
+    writer, broker, monkeypatch, tmp_path
+):
+    topic = closing_topic(broker, writer, monkeypatch, tmp_path)
+    topic._stop_event.set()
+    topic._writing_thread.join(60)
+    results = []
+    topic.append([(b"k", b"1")], lambda *result: results.append(result))
+    topic.close()
     assert results == [(1, None)]
 
 

@@ -67,6 +67,10 @@ SHORTEST_REQUEST_S: Final = 0.1
 _BACKOFF_S, _MAX_BACKOFF_S, _PATIENCE_S = 0.05, 0.2, 2.0
 """The pauses of a reader, since clients of the gateway wait for it; and for how long its errors
 are no reason for a warning."""
+_JOIN_S: Final = 5.0
+"""How long a thread has to end."""
+_LAST_WRITES_S: Final = 2.0
+"""How long it writes, when it is closed, what is not written yet."""
 _NO_ANSWER: Final = "no answer"
 _PARTITION: Final = 0
 _FOREVER: Final = 2**62
@@ -127,6 +131,7 @@ class CompactedTopic:
         self._reader: RangeReader | None = None
         self._position = 0
         self._threads: list[threading.Thread] = []
+        self._writing_thread: threading.Thread | None = None
         self._writer: CompactedTopicWriter | None = None
 
     @property
@@ -188,10 +193,14 @@ class CompactedTopic:
         self, take: Callable[[Sequence[LogRecord]], None], warn: Callable[[str], None]
     ) -> None:
         """Pass on new records, in order, and errors; both are called in another thread."""
-        for what, arguments in ((self._follow, (take, warn)), (self._write, ())):
-            thread = threading.Thread(target=what, args=arguments, name=self.topic, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        following_thread = self._thread_of(self._follow, take, warn)
+        self._writing_thread = self._thread_of(self._write)
+        self._threads += [following_thread, self._writing_thread]
+
+    def _thread_of(self, target: Callable[..., None], *arguments: object) -> threading.Thread:
+        thread = threading.Thread(target=target, args=arguments, name=self.topic, daemon=True)
+        thread.start()
+        return thread
 
     def append(
         self,
@@ -266,9 +275,11 @@ class CompactedTopic:
         """Stop following. Blocks for a moment."""
         self._stop_event.set()
         for thread in self._threads:
-            thread.join(5)
-        if self._writer is not None:
-            self._writer.close(2)
+            thread.join(_JOIN_S)
+        # A batch may keep the thread for longer, and one thread at a time may use the writer.
+        is_writing = self._writing_thread is not None and self._writing_thread.is_alive()
+        if self._writer is not None and not is_writing:
+            self._writer.close(_LAST_WRITES_S)
         self._close_reader()
 
     def _close_reader(self) -> None:

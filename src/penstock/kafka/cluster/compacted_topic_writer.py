@@ -5,6 +5,7 @@ Records that come while a request is under way are written together with the nex
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -42,6 +43,8 @@ _RECORD_BYTES: Final = 32
 """What a record takes at most besides key and value."""
 _LATE: Final = f"not stored within {MESSAGE_TIMEOUT_S:.0f} s"
 
+_NO_OFFSET: Final = "stored, but the broker has not responded with the offset"
+
 
 class _Append:
     """Records written together; `callback` is called when the last record has its result."""
@@ -56,8 +59,12 @@ class _Append:
         """Take the result of one record: the offset after it, or an error message."""
         self._remaining -= 1
         self._end, self._failure = max(self._end, end), failure or self._failure
-        if not self._remaining:
+        if self._remaining:
+            return
+        try:
             self._callback(self._end, self._failure)
+        except Exception:  # or no later record of the batch would get its result
+            log.exception("a result of writing to a topic is not taken")
 
 
 @dataclass(slots=True, frozen=True)
@@ -77,8 +84,10 @@ class _UnsentRecord:
 class CompactedTopicWriter:
     """Writes to the only partition of a topic.
 
-    Each record gets a result: it is replicated, or it failed, at the latest soon after
-    `MESSAGE_TIMEOUT_S`. A record that failed may be in the topic nevertheless.
+    Each record gets a result: it is replicated, or it failed. It is not sent after
+    `MESSAGE_TIMEOUT_S`; the batch that it is in has as long as its newest record, so that the
+    result comes at the latest soon after twice that time. A record that failed may be in the topic
+    nevertheless.
     """
 
     def __init__(self, topic: str, connection: Connection) -> None:
@@ -123,30 +132,41 @@ class CompactedTopicWriter:
                 stopped.wait(_PAUSE_S)
 
     def close(self, timeout_s: float) -> None:
-        """Write the records that are waiting, when `run` has ended. Blocks."""
+        """Write the records that are waiting. Blocks, for so long at most.
+
+        Only when `run` has ended: a pipeline is used by one thread at a time.
+        """
         deadline = time.monotonic() + timeout_s
         while self._unsent_records and time.monotonic() < deadline:
-            self._write_next(0)
+            self._write_next(0, deadline)
 
-    def _write_next(self, timeout_s: float) -> None:
-        """Write the records that are waiting, as many as a batch takes; wait for the first."""
+    def _write_next(self, timeout_s: float, deadline: float = math.inf) -> None:
+        """Write the records that are waiting, as many as a batch takes; wait for the first.
+
+        Args:
+            timeout_s: How long to wait for the first record.
+            deadline: When the batch has failed, also before its own deadline.
+        """
         with self._condition:
             if not self._unsent_records:
                 self._condition.wait(timeout_s)
+            late_records = self._take_late()
             records = self._take()
+        for record in late_records:
+            record.together.settle(0, _LATE)
         if not records:
             return
-        end, failure = self._outcome(records)
+        end, failure = self._outcome(records, deadline)
         for number, record in enumerate(records):
             record.together.settle(end and end - len(records) + number + 1, failure)
 
-    def _outcome(self, records: Sequence[_UnsentRecord]) -> tuple[int, str | None]:
+    def _outcome(self, records: Sequence[_UnsentRecord], deadline: float) -> tuple[int, str | None]:
         """Write a batch; return the offset after it, or 0 and why that is not known."""
-        deadline = records[0].deadline
-        if deadline <= time.monotonic():
-            return 0, _LATE
         try:
-            return self._write(records, deadline), None
+            # The newest record has the most time left; the others may be late, and are stored.
+            end = self._write(records, min(deadline, records[-1].deadline))
+            # Without the offset nobody would know when the records have been read back.
+            return end, None if end else _NO_OFFSET
         except (ClientError, WireError) as error:
             log.warning("a producer is replaced", topic=self.topic, reason=str(error))
             failure = _reason(error)
@@ -155,6 +175,14 @@ class CompactedTopicWriter:
             failure = type(error).__name__
         self._pipeline = None
         return 0, failure
+
+    def _take_late(self) -> list[_UnsentRecord]:
+        """Take the records that have waited for too long: no batch with others fails with them."""
+        now = time.monotonic()
+        records: list[_UnsentRecord] = []
+        while self._unsent_records and self._unsent_records[0].deadline <= now:
+            records.append(self._unsent_records.popleft())
+        return records
 
     def _take(self) -> list[_UnsentRecord]:
         records: list[_UnsentRecord] = []
@@ -182,6 +210,9 @@ class CompactedTopicWriter:
         self._pipeline.put(self.topic, _PARTITION, batch, self._source, deadline)
         # Not `flush`: a broker may let a request wait for longer.
         if not self._pipeline.poll(max(0.0, deadline - time.monotonic())):
+            # Or the next producer would wait for the same leader, on the same connection.
+            self._pipeline.cancel()
+            self._connection.refresh(self.topic)
             raise AbortedError(f"{_LATE}{self._cause}")
         return self._offset + len(records) if self._offset >= 0 else 0
 

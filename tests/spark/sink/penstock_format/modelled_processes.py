@@ -219,7 +219,9 @@ class Connection:
             int(request.__api_key__), lambda: self._cluster.handle(request, response)
         )
 
-    def begin(self, node: int, request: Any, *, channel: str) -> Pending:
+    def begin(
+        self, node: int, request: Any, *, channel: str, has_deadline: bool = False
+    ) -> Pending:
         try:
             outcome: Any = self._exchange(
                 request.api_key, lambda: self._cluster.produce(request.body)
@@ -232,7 +234,9 @@ class Connection:
         self._exchange(None, lambda: None)
         return (1,)
 
-    def leader(self, topic: str, partition: int) -> PartitionLeader:
+    def leader(
+        self, topic: str, partition: int, *, timeout_s: float | None = None
+    ) -> PartitionLeader:
         return PartitionLeader(1, 0)
 
     def refresh(self, topic: str) -> None: ...

@@ -8,7 +8,8 @@ broker that already has it reports that, and does not store it twice.
 
 When a batch fails, those after it were refused for their sequence numbers, or will be. The
 partition then waits until all of them are answered, pauses, looks up its leader, and begins again
-with the first, alone; after a success there are five again.
+with the first, alone; after a success there are five again. Without transactions
+a partition begins in the same way.
 
 All of it runs in the caller's thread: responses that arrived in the meantime are processed with
 the next call.
@@ -23,7 +24,12 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from kio.schema.errors import ErrorCode
 
-from penstock.kafka.client.errors import ClientError, describe, response_error
+from penstock.kafka.client.errors import (
+    BrokerUnreachableError,
+    ClientError,
+    describe,
+    response_error,
+)
 from penstock.kafka.client.protocol.produce import answer_of, read_response, write_request
 from penstock.kafka.client.protocol.produced_batches import record_count
 from penstock.kafka.client.protocol.write_errors import (
@@ -96,6 +102,10 @@ class _SentRequest:
         """Wait for so long; return whether there is a response, or none any more."""
         return self._pending.is_done_within(timeout_s)
 
+    def cancel(self) -> None:
+        """Ignore the response. The connection to a broker that was silent is given up."""
+        self._pending.abandon()
+
     def answer(self, queue: _PartitionQueue) -> ProduceResult:
         """Wait for the response; return its result for a partition.
 
@@ -135,11 +145,12 @@ class _PartitionQueue:
         "sent_batches",
         "sequence",
         "topic",
+        "trouble",
         "waiting_batches",
         "window",
     )
 
-    def __init__(self, topic: str, number: int, pause_s: float) -> None:
+    def __init__(self, topic: str, number: int, pause_s: float, window: int) -> None:
         self.topic = topic
         self.number = number
         self.sequence = 0
@@ -149,7 +160,9 @@ class _PartitionQueue:
         """To be sent again as soon as all of `sent` are answered; in order."""
         self.cause: ClientError | None = None
         """Why the first of them failed."""
-        self.window = IN_FLIGHT_MAX
+        self.trouble = ""
+        """Why nothing was stored the last time; empty after a success."""
+        self.window = window
         self.pause_s = pause_s
         self.not_before = 0.0
 
@@ -250,7 +263,11 @@ class Pipeline:
         assert self._producer is not None
         queue = self._partitions.get((topic, partition))
         if queue is None:
-            queue = _PartitionQueue(topic, partition, self._connection.settings.backoff_s)
+            # A leader takes any first sequence number of a producer that it does not know: it would
+            # store the second batch without the first. A transaction is aborted then.
+            window = 1 if self._transactional_id is None else IN_FLIGHT_MAX
+            pause_s = self._connection.settings.backoff_s
+            queue = _PartitionQueue(topic, partition, pause_s, window)
             self._partitions[topic, partition] = queue
         count = record_count(batch, source)
         produced = as_produced(
@@ -311,6 +328,20 @@ class Pipeline:
             queue.sent_batches.clear()
         self._bytes = self._unsent_bytes = 0
 
+    def cancel(self) -> None:
+        """Give up all batches, at once: those that were sent may be stored nevertheless.
+
+        The connection to a leader that was silent is given up, too, so that the next pipeline does
+        not wait for it. `start` begins again.
+        """
+        for queue in self._partitions.values():
+            for batch in queue.sent_batches:
+                assert batch.request is not None
+                batch.request.cancel()
+        self._producer = None
+        self._partitions = {}
+        self._bytes = self._unsent_bytes = 0
+
     def _check(self) -> None:
         if self._error is not None:
             raise self._error
@@ -351,25 +382,36 @@ class Pipeline:
         return has_advanced
 
     def _send(self, queue: _PartitionQueue) -> bool:
-        """Send the next batch; return False if no broker can take it now."""
-        deadline = self._clock() + self._timeout_s
-        queue.waiting_batches[0].deadline = min(queue.waiting_batches[0].deadline, deadline)
+        """Send the next batch; return False if no broker can take it now, or it is late."""
+        now = self._clock()
+        deadline = now + self._timeout_s
+        first = queue.waiting_batches[0]
+        first.deadline = min(first.deadline, deadline)
+        request_timeout_s = self._connection.settings.request_timeout_s
+        # Without it silent brokers are waited for until each has refused a connection, too.
+        leader_timeout_s = max(0.0, min(first.deadline - now, request_timeout_s))
         try:
-            node = self._connection.leader(queue.topic, queue.number).node
+            node = self._connection.leader(
+                queue.topic, queue.number, timeout_s=leader_timeout_s
+            ).node
         except ClientError as error:
             self._later(queue, error)
+            return False
+        if self._clock() >= first.deadline:
+            trouble = queue.trouble or f"{queue}: its leader was not found in time"
+            self._later(queue, BrokerUnreachableError(trouble))
             return False
         together = {
             partition.place: partition.waiting_batches.popleft()
             for partition in self._sent_with(queue, node)
         }
         batches = {place: batch.parts for place, batch in together.items()}
-        timeout_s = self._connection.settings.request_timeout_s
         request = _SentRequest(
             self._connection.begin(
                 node,
-                write_request(self._transactional_id, timeout_s, batches),
+                write_request(self._transactional_id, request_timeout_s, batches),
                 channel=self._channel,
+                has_deadline=True,  # `cancel` shows that the broker is silent
             )
         )
         for place, batch in together.items():
@@ -429,6 +471,7 @@ class Pipeline:
     def _stored(self, queue: _PartitionQueue, batch: _Batch, offset: int) -> None:
         self._bytes -= batch.size
         queue.window = IN_FLIGHT_MAX
+        queue.trouble = ""
         queue.pause_s = self._connection.settings.backoff_s
         self._on_stored(batch.source, offset)
 
@@ -446,6 +489,7 @@ class Pipeline:
                 )
             )
         self._on_retry(error)
+        queue.trouble = str(error)
         self._connection.refresh(queue.topic)
         queue.window = 1
         queue.not_before = now + queue.pause_s
