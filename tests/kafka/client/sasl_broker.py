@@ -13,16 +13,17 @@ class SaslBroker:
     """Refuses logins.
 
     Attributes:
-        iterations: What it demands in a SCRAM login.
+        iterations: The number that it demands in a SCRAM login.
         code: The error code of a login.
+        handshake_code: The error code of a handshake about a mechanism that is offered.
         reason: The message of the error; None for none.
-        messages: What was sent to log in.
+        messages: The messages of clients to log in.
     """
 
     def __init__(self, *mechanisms: str) -> None:
         self._mechanisms = mechanisms
         self.iterations = 4096
-        self.code = 0
+        self.code = self.handshake_code = 0
         self.reason: str | None = None
         self.messages: list[bytes] = []
 
@@ -63,7 +64,8 @@ class SaslBroker:
             )
         if key == HANDSHAKE:
             (size,) = struct.unpack_from(">h", body)
-            code = 0 if body[2 : 2 + size].decode() in self._mechanisms else 33
+            is_offered = body[2 : 2 + size].decode() in self._mechanisms
+            code = self.handshake_code if is_offered else 33
             names = b"".join(map(_text, self._mechanisms))
             return struct.pack(">hi", code, len(self._mechanisms)) + names
         message = body[4:]

@@ -11,11 +11,13 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.conn import AIOKafkaConnection, CloseReason
+from aiokafka.protocol.admin import SaslHandShakeRequest
 
 from penstock.kafka.client.connections.scram import LimitedScramAuthenticator
+from penstock.kafka.client.errors import LoginError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from concurrent.futures import Executor
 
 _TIME_TO_RESPOND_S: Final = 5.0
@@ -36,6 +38,33 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
         super().__init__(host, port, **options)
         self._logins = logins
         self._made_at = time.monotonic()
+
+    def send(self, request: Any, expect_response: bool = True) -> Awaitable[Any]:
+        """Send a request.
+
+        Returns:
+            The response.
+        """
+        response: Awaitable[Any] = super().send(request, expect_response)
+        if isinstance(request, SaslHandShakeRequest):
+            return self._checked_handshake(response)
+        return response
+
+    async def _checked_handshake(self, response: Awaitable[Any]) -> Any:
+        """Return the response to a handshake, unless it refuses the mechanism.
+
+        aiokafka raises its error without the mechanisms.
+
+        Raises:
+            LoginError: The broker does not offer the mechanism.
+        """
+        handshake = await response
+        if self._sasl_mechanism not in handshake.enabled_mechanisms:
+            offered = ", ".join(handshake.enabled_mechanisms) or "no mechanism"
+            raise LoginError(
+                f"the broker does not offer logins by {self._sasl_mechanism}; it offers {offered}"
+            )
+        return handshake
 
     @property
     def received_at(self) -> float:
@@ -100,6 +129,18 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
             sasl_mechanism=self._sasl_mechanism,
         )
         return _ThreadedAuthenticator(authenticator, self._logins)
+
+
+def refusal_reason(error: Exception) -> str:
+    """Return a broker's reason to refuse a login, or the name of its error.
+
+    Args:
+        error: Of aiokafka; it has the reason, or None, or a connection.
+    """
+    reason = error.args[0] if error.args else None
+    if isinstance(reason, str) and reason:
+        return reason
+    return f"{getattr(error, 'message', type(error).__name__)}, without a reason"
 
 
 class _ThreadedAuthenticator:

@@ -25,7 +25,7 @@ from aiokafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
-from penstock.kafka.client.connections.broker_connection import BrokerConnection
+from penstock.kafka.client.connections.broker_connection import BrokerConnection, refusal_reason
 from penstock.kafka.client.connections.daemon_threads import DaemonThreads
 from penstock.kafka.client.errors import (
     BrokerUnreachableError,
@@ -261,7 +261,10 @@ class Brokers:
         if isinstance(error, ssl.SSLError):
             return LoginError(f"{address}: TLS: {error.reason or error}")
         if isinstance(error, _LOGIN_REFUSED):
-            return LoginError(f"{address} refused the login: {error}")
+            mechanism = self._security.options().get("sasl_mechanism")
+            return LoginError(
+                f"{address} refused the login by {mechanism}: {refusal_reason(error)}"
+            )
         if isinstance(error, TimeoutError):
             limit = self._settings.connect_timeout_s
             return BrokerUnreachableError(

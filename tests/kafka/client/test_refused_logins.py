@@ -1,0 +1,53 @@
+"""The messages about logins that a broker refuses."""
+
+import pytest
+
+from penstock.kafka.client.errors import LoginError
+from tests.kafka.client.sasl_broker import SaslBroker
+
+pytestmark = pytest.mark.system
+
+
+async def refusal(broker, mechanism):
+    with pytest.raises(LoginError) as caught:
+        await broker.login(mechanism)
+    assert not caught.value.retriable
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("offered", "names"),
+    [(["PLAIN", "GSSAPI"], "PLAIN, GSSAPI"), ([], "no mechanism")],
+)
+async def test_a_mechanism_that_is_not_offered(offered, names):
+    async with SaslBroker(*offered) as broker:
+        assert await refusal(broker, "SCRAM-SHA-512") == (
+            f"{broker.address}: the broker does not offer logins by SCRAM-SHA-512; "
+            f"it offers {names}"
+        )
+        assert not broker.messages
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "text"),
+    [
+        (58, "no such user", "no such user"),
+        (58, None, "SASL_AUTHENTICATION_FAILED, without a reason"),
+        (58, "", "SASL_AUTHENTICATION_FAILED, without a reason"),
+        (34, None, "ILLEGAL_SASL_STATE, without a reason"),
+    ],
+)
+async def test_a_login_that_is_refused(code, reason, text):
+    async with SaslBroker("PLAIN") as broker:
+        broker.code, broker.reason = code, reason
+        assert await refusal(broker, "PLAIN") == (
+            f"{broker.address} refused the login by PLAIN: {text}"
+        )
+
+
+async def test_a_handshake_that_is_refused():
+    async with SaslBroker("PLAIN") as broker:
+        broker.handshake_code = 34
+        assert await refusal(broker, "PLAIN") == (
+            f"{broker.address} refused the login by PLAIN: ILLEGAL_SASL_STATE, without a reason"
+        )
