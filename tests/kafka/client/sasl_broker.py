@@ -13,11 +13,11 @@ class SaslBroker:
     """Refuses logins.
 
     Attributes:
-        iterations: What it demands in a SCRAM login.
+        iterations: The number that it demands in a SCRAM login.
         code: The error code of a login.
         handshake_code: The error code of a handshake about a mechanism that is offered.
         reason: The message of the error; None for none.
-        messages: What was sent to log in.
+        messages: The messages of clients to log in.
     """
 
     def __init__(self, *mechanisms: str) -> None:

@@ -52,3 +52,19 @@ async def test_an_endpoint_that_is_away_may_come_back():
     with pytest.raises(LoginError, match="cannot be reached") as caught:
         await provider({TOKEN_URL: "http://127.0.0.1:1/", "sasl.jaas.config": jaas}).token()
     assert caught.value.retriable
+
+
+async def test_a_token_that_does_not_come_does_not_hold_up_the_next():
+    comes = Event()
+    calls = iter([lambda: comes.wait(30), lambda: None])
+    found = TokenProvider(
+        SimpleNamespace(token=lambda: SimpleNamespace(text="a token", waited=next(calls)()))
+    )
+    blocked = asyncio.ensure_future(found.token())
+    try:
+        await asyncio.sleep(0)
+        assert await asyncio.wait_for(found.token(), 1) == "a token"
+        assert not blocked.done()
+    finally:
+        comes.set()
+    await blocked

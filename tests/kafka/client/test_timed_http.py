@@ -5,7 +5,6 @@ import http.client
 import socket
 import ssl
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -79,10 +78,8 @@ def test_a_redirect():
      b"HTTP/1.1 302 Found\r\nLocation: HEREx\r\n\r\n"],
 )  # fmt: skip
 def test_a_server_that_sends_a_byte_from_time_to_time(response):
-    started_at = time.monotonic()
     with server(response, drips=b" ") as url, pytest.raises(TimeoutError):
         read(url, 0.2)
-    assert time.monotonic() - started_at < 1.5
 
 
 def test_tls(tmp_path):
