@@ -29,7 +29,7 @@ class Broker(ScriptedConnection):
         super().__init__(backoff_s=0.0, max_backoff_s=0.0)
         self.failing = {}
 
-    def begin(self, node, request, *, channel=""):
+    def begin(self, node, request, *, channel="", has_deadline=False):
         ((_, partition, _),) = read_produce(request.body)
         if partition in self.failing:
             self.script[PRODUCE] = [self.failing[partition]]
