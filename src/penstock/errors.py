@@ -8,6 +8,7 @@
     │   │   └── WrongLineError           stored: a line of a file is not a record
     │   ├── MalformedError
     │   │   ├── MisfitError              spark: a value does not fit a column of a table
+    │   │   ├── OversizeError            client: an HTTP server sends more than it may
     │   │   ├── ProxyHeaderError         gateway: what a connection begins with, without a header
     │   │   ├── UnreadableBatchError     client: a stored batch
     │   │   ├── UnreadableRecords        records: a batch cannot be read, so not judged

@@ -14,13 +14,15 @@ import time
 import urllib.request
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.errors import MalformedError
+
 if TYPE_CHECKING:
     import ssl
 
     from _typeshed import WriteableBuffer
 
 
-class OversizeError(Exception):
+class OversizeError(MalformedError):
     """A server sends more bytes than allowed."""
 
 
