@@ -289,6 +289,20 @@ async def test_letters_go_in_the_order_in_which_they_waited_for_the_connection()
         assert order == [0, 1, 2, 3, 4]
 
 
+async def test_a_connection_that_nobody_waits_for_any_more_is_closed():
+    async with Broker() as broker, connected(broker) as connection:
+        side = connection._here
+        letter = asyncio.ensure_future(side._attempted(broker.address))
+        await asyncio.sleep(0)
+        (attempt,) = side._attempts
+        attempt.add_done_callback(lambda _: letter.cancel())  # just when there is a connection
+        with pytest.raises(asyncio.CancelledError):
+            await letter
+        assert not attempt.cancelled()
+        async with asyncio.timeout(5):
+            await broker.end_of_connection()
+
+
 async def test_closing_ends_an_attempt_to_connect():
     async with Broker() as broker, connected(broker) as connection:
         broker.is_mute = True

@@ -325,7 +325,9 @@ class Brokers:
         try:
             await asyncio.wait([attempt])
         except asyncio.CancelledError:
-            attempt.cancel()
+            is_ended = not attempt.cancel()
+            if is_ended and not attempt.cancelled() and attempt.exception() is None:
+                self._discard(attempt.result(), CloseReason.SHUTDOWN)
             raise
         if attempt.cancelled():
             return BrokerUnreachableError(f"the connection to {address} was closed")
