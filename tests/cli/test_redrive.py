@@ -11,13 +11,6 @@ from penstock.jobs.plan import load_plan
 
 
 @pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "penstock.properties"
-    path.write_text("upstream.bootstrap.servers=127.0.0.1:1\n")
-    return path
-
-
-@pytest.fixture
 def options(file):
     """Parses arguments of the command."""
 

@@ -13,13 +13,6 @@ VALUES = [json.dumps({"id": n, "kind": "ab"[n % 2]}).encode() for n in range(300
 
 
 @pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "penstock.properties"
-    path.write_text("upstream.bootstrap.servers=127.0.0.1:1\n")
-    return path
-
-
-@pytest.fixture
 def lines(tmp_path):
     path = tmp_path / "records.jsonl"
     path.write_text("".join(json.dumps({"key": "k", "value": v.decode()}) + "\n" for v in VALUES))
