@@ -3,8 +3,8 @@
 //! And connections that are forwarded without Python: `lane`.
 //!
 //! All bytes come from strangers. `section` checks all of them once, and accepts exactly the same
-//! bytes as `penstock.kafka.records.decoder` in Python. No module but `arrow` and `lane::epoll` may
-//! contain `unsafe`.
+//! bytes as `penstock.kafka.records.decoder` in Python. No module but `arrow`, `lane::epoll`
+//! and `ring::memory` may contain `unsafe`.
 
 pub mod avro;
 pub mod cursor;
@@ -13,6 +13,8 @@ pub mod header;
 pub mod json;
 pub mod lane;
 pub mod merge;
+#[cfg(target_os = "linux")]
+pub mod ring;
 pub mod section;
 pub mod splice;
 
@@ -31,6 +33,8 @@ mod python_json;
 mod python_lane;
 #[cfg(feature = "python")]
 mod python_merge;
+#[cfg(all(feature = "python", target_os = "linux"))]
+mod python_ring;
 #[cfg(all(feature = "python", target_os = "linux"))]
 mod python_tls;
 
@@ -57,6 +61,12 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<python_lane::Judge>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<python_lane::Relay>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<python_ring::Ring>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<python_ring::RingPool>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<python_ring::RingReader>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<python_tls::TlsServer>()?;
     #[cfg(target_os = "linux")]

@@ -19,6 +19,8 @@ use crate::lane::relay::{self, Limits, Passed, Receiving, State};
 use crate::lane::table::{self, Action, Topic};
 use crate::lane::threads::{self, Adopted};
 use crate::python_json::JsonSchema;
+use crate::lane::worked::{Early, Worked};
+use crate::python_ring::RingPool;
 use crate::python_tls::Tls;
 
 /// API key, version, correlation id, when it was received, when it was sent, whether it was held.
@@ -31,6 +33,9 @@ type Between = (usize, bool, Option<Exchange>, usize, Vec<Exchange>, bool);
 type Counted = (i16, Vec<u64>, f64);
 /// Topic, policies, records, buckets of batches, seconds altogether.
 type Accepted = (String, String, u64, Vec<u64>, f64);
+/// Topic, its id if the request has it, partition, plan, ring, number, whether it is accepted, seconds.
+type EarlyOutcome<'py> =
+    (String, Option<[u8; 16]>, i32, Bound<'py, PyBytes>, u64, u64, bool, f64);
 type Figures = (usize, usize, usize, bool, f64, u64, Option<usize>, f64);
 type Collected = (Vec<Counted>, Vec<Counted>, Vec<Accepted>, u64, u64);
 
@@ -144,6 +149,36 @@ impl Table {
         self.0.know_id(id, name.as_bytes(), topic(name, judge));
     }
 
+    /// Remember a topic whose batches workers judge, by its name until a time.
+    #[pyo3(signature = (name, policies, plan, topic_id, pool, until))]
+    fn know_worked_name(
+        &self,
+        name: &str,
+        policies: &str,
+        plan: &[u8],
+        topic_id: [u8; 16],
+        pool: &RingPool,
+        until: f64,
+    ) {
+        let worked = Worked::new(name, policies, plan, topic_id, Arc::clone(&pool.inner));
+        self.0.note_worked();
+        self.0.know_name(name.as_bytes(), Topic::Worked(Arc::new(worked)), until);
+    }
+
+    /// The same by its id.
+    fn know_worked_id(
+        &self,
+        id: [u8; 16],
+        name: &str,
+        policies: &str,
+        plan: &[u8],
+        pool: &RingPool,
+    ) {
+        let worked = Worked::new(name, policies, plan, id, Arc::clone(&pool.inner));
+        self.0.note_worked();
+        self.0.know_id(id, name.as_bytes(), Topic::Worked(Arc::new(worked)));
+    }
+
     /// Forget all topics.
     fn forget_topics(&self) {
         self.0.forget_topics();
@@ -164,6 +199,11 @@ pub fn decompressed<'py>(
     limit: usize,
 ) -> Option<Bound<'py, PyBytes>> {
     compression::decompressed(codec, data, limit).map(|found| PyBytes::new(py, &found))
+}
+
+fn early<'py>(py: Python<'py>, of: &Early) -> EarlyOutcome<'py> {
+    let (topic, plan) = (of.topic.labels.topic.to_string(), PyBytes::new(py, &of.topic.plan));
+    (topic, of.topic_id, of.partition, plan, of.ring, of.number, of.is_accepted, of.took_s)
 }
 
 fn topic(name: &str, judge: Option<&Judge>) -> Topic {
@@ -239,8 +279,8 @@ impl Lane {
 
     /// Take a connection back: the state, the unsent bytes for the broker and for the client, the
     /// unprocessed bytes of the client and of the broker, which of their connections have failed,
-    /// how many requests were forwarded, how many bytes of the client were received, and for how
-    /// long it was not read.
+    /// how many requests were forwarded, how many bytes of the client were received, for how long it
+    /// was not read, and the outcomes of batches of the request with which its bytes begin.
     fn take<'py>(&self, py: Python<'py>, number: u64) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let Some(back) = py.detach(|| self.lane.take(number)) else { return Ok(None) };
         let GivenBack { to_broker, to_client, from_client, from_broker, .. } = &back;
@@ -251,6 +291,7 @@ impl Lane {
         let state = between(back.state);
         let bytes = (to_broker, to_client, from_client, from_broker);
         let (to_broker, to_client, from_client, from_broker) = bytes;
+        let early: Vec<_> = back.early.iter().map(|of| early(py, of)).collect();
         let all = (
             state,
             to_broker,
@@ -262,6 +303,7 @@ impl Lane {
             forwarded,
             received,
             unread_s,
+            early,
         );
         all.into_pyobject(py).map(Some)
     }

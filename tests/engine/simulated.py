@@ -56,6 +56,8 @@ class World:
         self.reports: list[actions.LogError] = []
         self.ends: list = []
         self.rests: list[actions.Suspend] = []
+        self.rings: dict[Worker, "RingFigures"] = {}
+        self.recalled: list[Worker] = []
         self.begun_order: dict[tuple[object, object], list[JudgingJob]] = defaultdict(list)
         self.sent_count = 0
         self.schedule.begin(self.now)
@@ -68,6 +70,8 @@ class World:
         while todo:
             action = todo.popleft()
             match action:
+                case actions.Recall(worker):
+                    self.recalled.append(worker)
                 case actions.Start(worker):
                     self.processes[worker] = Process(worker)
                 case actions.Load(worker):
@@ -222,7 +226,7 @@ class World:
     def tick(self, after_s: float = 0.02) -> None:
         self.now += after_s
         current = {w: self.processes[w].progress for w in self.schedule.judging}
-        self.schedule.tick(current, self.now)
+        self.schedule.tick(current, self.now, self.rings)
         self.carry_out()
 
     def close(self) -> None:

@@ -25,6 +25,12 @@ pub fn is_zstd(data: &[u8]) -> bool {
     codec_of(data) == Some(ZSTD)
 }
 
+/// Return how many records a batch has by its header; 0 without a header.
+pub fn count_of(data: &[u8]) -> usize {
+    let count = data.first_chunk().map_or(0, |header| Header::read(header).record_count);
+    usize::try_from(count).unwrap_or(0)
+}
+
 fn codec_of(data: &[u8]) -> Option<u16> {
     data.first_chunk().map(|header| Header::read(header).attributes & CODEC)
 }

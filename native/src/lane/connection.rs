@@ -5,13 +5,15 @@
 #![forbid(unsafe_code)]
 
 use std::net::TcpStream;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use super::counts::Counts;
 use super::epoll::Interest;
 use super::locked;
 use super::relay::{Passed, REQUEST_HEAD_BYTES, Relay, State};
 use super::stream::{Behind, Received, Stream};
+use super::worked::Early;
+use crate::ring::sender::{Judged, Ring};
 
 const KEPT_CAPACITY: usize = 4096;
 /// Where memory is short, so much is read of a client at once, and of a broker.
@@ -36,7 +38,7 @@ struct Pipe {
 }
 
 /// A connection that Python gets back.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct GivenBack {
     /// The state between the bytes.
     pub state: State,
@@ -58,6 +60,8 @@ pub struct GivenBack {
     pub client_failed: bool,
     /// Whether the broker's connection has failed.
     pub broker_failed: bool,
+    /// The outcomes of the batches of the request with which the bytes of the client begin.
+    pub early: Vec<Early>,
 }
 
 /// A connection.
@@ -79,6 +83,8 @@ pub struct Connection {
     unread_s: f64,
     /// Since when it is not read.
     unread_since: Option<f64>,
+    /// Its number, and that of its thread.
+    place: (u64, u16),
 }
 
 impl Connection {
@@ -104,7 +110,13 @@ impl Connection {
             received: 0,
             unread_s: 0.0,
             unread_since: None,
+            place: (0, 0),
         }
+    }
+
+    /// Name the connection, and its thread, for workers.
+    pub const fn set_place(&mut self, number: u64, thread: u16) {
+        self.place = (number, thread);
     }
 
     /// Forward the bytes that were received before the lane had the connection.
@@ -140,8 +152,9 @@ impl Connection {
             Side::Broker => (&self.broker, &self.client),
         };
         let suspended = matches!(side, Side::Client) && self.relay.is_suspended();
+        let judges = matches!(side, Side::Client) && self.relay.is_judging();
         Interest {
-            read: from.passed == 0 && !other.has_unsent() && !suspended,
+            read: from.passed == 0 && !other.has_unsent() && !suspended && !judges,
             write: to.passed > 0 || own.has_unsent(),
         }
     }
@@ -328,10 +341,43 @@ impl Connection {
         if written.is_err() {
             self.failed(to);
         }
+        if side == Side::Client {
+            self.submit();
+        }
+    }
+
+    /// Have workers judge the batches of the next request, if it waits for that.
+    fn submit(&mut self) {
+        let waiting = self.to_broker.bytes.get(self.to_broker.passed..).unwrap_or_default();
+        let (number, thread) = self.place;
+        if let Some(judging) = self.relay.judging().filter(|judging| !judging.is_begun())
+            && !judging.begin(waiting, number, thread)
+        {
+            self.relay.end_judging();
+            self.stopped = true;
+        }
+    }
+
+    /// Return the rings of the workers that judge batches of this connection.
+    pub fn rings(&mut self) -> impl Iterator<Item = &Arc<Ring>> {
+        self.relay.judging().into_iter().flat_map(|judging| judging.rings())
+    }
+
+    /// Note the outcome of a batch, and continue if it was the last.
+    pub fn judged(&mut self, ring: &Arc<Ring>, of: Judged, now: f64, counts: &Mutex<Counts>) {
+        let Some(judging) = self.relay.judging() else { return };
+        judging.note(ring, of);
+        if self.relay.finish_judging(now, counts) {
+            self.stopped = true;
+        } else if !self.relay.is_judging() {
+            self.forward(Side::Client, &[], now, counts);
+            self.resume(now, counts);
+        }
     }
 
     /// Return everything, and close the lane's descriptors.
     pub fn give_back(mut self) -> GivenBack {
+        self.relay.end_judging();
         let parts = |mut pipe: Pipe| {
             let rest = pipe.bytes.split_off(pipe.passed.min(pipe.bytes.len()));
             (pipe.bytes, rest)
@@ -349,6 +395,7 @@ impl Connection {
             from_broker,
             client_failed: self.client_failed,
             broker_failed: self.broker_failed,
+            early: self.relay.take_early(),
         }
     }
 }

@@ -56,6 +56,16 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_ADD, socket.as_fd(), token, interest)
     }
 
+    /// Wait for the writes to a waker from now on. Each wakes once, and nobody has to read it: another
+    /// process may have the other end.
+    ///
+    /// # Errors
+    /// The system does not do it.
+    pub fn add_edge(&self, waker: &Waker, token: u64) -> io::Result<()> {
+        let flags = (libc::EPOLLIN | libc::EPOLLET).cast_unsigned();
+        self.control_flags(libc::EPOLL_CTL_ADD, waker.as_fd(), token, flags)
+    }
+
     /// Wait for other events.
     ///
     /// # Errors
@@ -91,7 +101,17 @@ impl Epoll {
         if interest.write {
             flags |= libc::EPOLLOUT;
         }
-        let mut event = libc::epoll_event { events: flags.cast_unsigned(), u64: token };
+        self.control_flags(operation, socket, token, flags.cast_unsigned())
+    }
+
+    fn control_flags(
+        &self,
+        operation: libc::c_int,
+        socket: BorrowedFd<'_>,
+        token: u64,
+        events: u32,
+    ) -> io::Result<()> {
+        let mut event = libc::epoll_event { events, u64: token };
         // SAFETY: both descriptors are open, and the event is read during the call only.
         let done = unsafe {
             libc::epoll_ctl(self.0.as_raw_fd(), operation, socket.as_raw_fd(), &raw mut event)
@@ -174,6 +194,29 @@ pub fn duplicate(socket: RawFd) -> io::Result<TcpStream> {
     // that is not open makes the call fail.
     let borrowed = unsafe { BorrowedFd::borrow_raw(socket) };
     borrowed.try_clone_to_owned().map(TcpStream::from)
+}
+
+/// Return a second descriptor of a waker.
+///
+/// # Errors
+/// It is not open, or there are no descriptors left.
+pub fn duplicate_waker(waker: RawFd) -> io::Result<Waker> {
+    duplicate(waker).map(|file| Waker(File::from(OwnedFd::from(file))))
+}
+
+/// Wait until a waker or another descriptor is readable; return whether the other descriptor is.
+///
+/// # Errors
+/// The system does not do it.
+pub fn wait_for_either(waker: &Waker, other: RawFd, timeout_ms: i32) -> io::Result<bool> {
+    let event = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut events = [event(waker.0.as_raw_fd()), event(other)];
+    // SAFETY: there are two events.
+    match checked(unsafe { libc::poll(events.as_mut_ptr(), 2, timeout_ms) }) {
+        Ok(_) => Ok(events[1].revents != 0),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Return the CPU time of the calling thread, in seconds; None if the system does not report it.

@@ -40,7 +40,7 @@ pub mod table;
 #[cfg(target_os = "linux")]
 pub mod connection;
 #[cfg(target_os = "linux")]
-mod epoll;
+pub mod epoll;
 #[cfg(target_os = "linux")]
 mod stream;
 #[cfg(target_os = "linux")]
@@ -53,6 +53,8 @@ pub mod tls_client;
 mod tls_record;
 #[cfg(target_os = "linux")]
 pub mod tls_settings;
+#[cfg(target_os = "linux")]
+pub mod worked;
 mod zstd;
 
 /// Lock a mutex, also after a thread has panicked with it.

@@ -14,6 +14,8 @@ use super::counts::Counts;
 use super::judge::{Judged, Work};
 use super::locked;
 use super::table::{Table, Topic};
+#[cfg(target_os = "linux")]
+use super::worked::WorkedBatch;
 
 /// Versions with tagged fields, and lengths as varints.
 const FLEXIBLE_FROM: i16 = 9;
@@ -157,6 +159,9 @@ pub struct Request {
     pub acks: i16,
     /// The judge of each batch, and the place of the batch in the frame.
     pub judged: Vec<(Arc<Judged>, Range<usize>)>,
+    /// The batches that workers judge.
+    #[cfg(target_os = "linux")]
+    pub worked: Vec<WorkedBatch>,
     /// How often topics had been forgotten when it was read.
     forgotten: u64,
 }
@@ -196,6 +201,8 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
         return None;
     }
     let mut judged = Vec::new();
+    #[cfg(target_os = "linux")]
+    let mut worked = Vec::new();
     let known = table.topics();
     let topics = reader.length(flexible)?;
     let mut entries = topics;
@@ -217,11 +224,22 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
             let size = reader.length(flexible)?;
             let start = reader.position;
             let records = reader.take(usize::try_from(size).ok()?)?;
-            if let Topic::Judged(by) = topic {
-                if number < 0 || (version < ZSTD_FROM && batch::is_zstd(records)) {
-                    return None;
-                }
-                judged.push((Arc::clone(by), start..reader.position));
+            if !matches!(topic, Topic::Unjudged)
+                && (number < 0 || (version < ZSTD_FROM && batch::is_zstd(records)))
+            {
+                return None;
+            }
+            match topic {
+                Topic::Unjudged => {}
+                Topic::Judged(by) => judged.push((Arc::clone(by), start..reader.position)),
+                #[cfg(target_os = "linux")]
+                Topic::Worked(by) => worked.push(WorkedBatch {
+                    topic: Arc::clone(by),
+                    partition: number,
+                    topic_id: if has_id { key.try_into().ok() } else { None },
+                    records: start..reader.position,
+                    count: batch::count_of(records),
+                }),
             }
             end_structure(&mut reader, flexible)?;
         }
@@ -229,7 +247,13 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
     }
     end_structure(&mut reader, flexible)?;
     let forgotten = known.forgotten();
-    (reader.position == frame.len()).then_some(Request { acks, judged, forgotten })
+    (reader.position == frame.len()).then_some(Request {
+        acks,
+        judged,
+        #[cfg(target_os = "linux")]
+        worked,
+        forgotten,
+    })
 }
 
 /// Pass over the end of a structure, which is plain without tagged fields only.

@@ -12,6 +12,8 @@ use super::judge::Work;
 use super::locked;
 use super::produce::{self, Acks};
 use super::table::{Action, Table};
+#[cfg(target_os = "linux")]
+use super::worked::{Decision, Early, Judging};
 
 /// The bytes with which every request begins: its length, API key, version and correlation id.
 pub const REQUEST_HEAD_BYTES: usize = 12;
@@ -21,6 +23,8 @@ const LENGTH_BYTES: usize = 4;
 pub const UNANSWERED_MAX: usize = 256;
 /// The most bytes of a frame that is read as a whole; longer frames are Python's.
 const WHOLE_MAX_BYTES: usize = 128 * 1024;
+/// The same where workers judge batches: it is worth more there.
+const WORKED_MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// A request that was sent, and awaits its response; or the request that is being received.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -85,7 +89,6 @@ pub struct Limits {
 }
 
 /// Decides which bytes pass.
-#[derive(Clone)]
 pub struct Relay {
     state: State,
     table: Arc<Table>,
@@ -93,6 +96,12 @@ pub struct Relay {
     waiting_since: f64,
     forwarded: u64,
     suspended: bool,
+    /// The request whose batches workers judge.
+    #[cfg(target_os = "linux")]
+    judging: Option<Box<Judging>>,
+    /// The outcomes of the batches of the request that is Python's.
+    #[cfg(target_os = "linux")]
+    early: Vec<Early>,
 }
 
 impl Relay {
@@ -113,7 +122,27 @@ impl Relay {
             waiting_since: 0.0,
             forwarded: 0,
             suspended: false,
+            #[cfg(target_os = "linux")]
+            judging: None,
+            #[cfg(target_os = "linux")]
+            early: Vec::new(),
         })
+    }
+
+    /// Return a relay in the same state, between two requests.
+    fn copied(&self) -> Self {
+        Self {
+            state: self.state.clone(),
+            table: Arc::clone(&self.table),
+            limits: self.limits,
+            waiting_since: self.waiting_since,
+            forwarded: self.forwarded,
+            suspended: self.suspended,
+            #[cfg(target_os = "linux")]
+            judging: None,
+            #[cfg(target_os = "linux")]
+            early: Vec::new(),
+        }
     }
 
     /// Return the state.
@@ -176,13 +205,16 @@ impl Relay {
     pub fn begins_with_pythons(&self, received: &[u8], now: f64) -> bool {
         self.state.request_left == 0
             && matches!(
-                self.clone().begin_request(received, now, None, &Mutex::default()),
+                self.copied().begin_request(received, now, None, &Mutex::default()),
                 Begun::Stops
             )
     }
 
     /// Return how many of a client's bytes may be sent to the broker.
     pub fn client_data(&mut self, data: &[u8], now: f64, counts: &Mutex<Counts>) -> Passed {
+        if self.is_judging() {
+            return Passed { bytes: 0, stopped: false };
+        }
         let (mut position, mut work) = (0, Work::default());
         loop {
             let rest = data.get(position..).unwrap_or_default();
@@ -250,7 +282,8 @@ impl Relay {
                 }
             }
             Action::ProduceWhole => {
-                if size > WHOLE_MAX_BYTES {
+                let has_worked = self.table.has_worked();
+                if size > if has_worked { WORKED_MAX_BYTES } else { WHOLE_MAX_BYTES } {
                     return Begun::Stops;
                 }
                 let Some(frame) = frame else { return self.wait(now) };
@@ -263,22 +296,101 @@ impl Relay {
                     }
                     sent_at += work.seconds();
                 }
-                (exchange.was_held, exchange.sent_at) = (true, sent_at);
+                exchange.was_held = true;
+                #[cfg(target_os = "linux")]
+                if !request.worked.is_empty() {
+                    self.judging = Some(Box::new(Judging::new(request, exchange, size)));
+                    return Begun::Waits;
+                }
+                exchange.sent_at = sent_at;
                 request.acks
             }
         };
+        self.passes(exchange, size, acks, sent_at, counts);
+        Begun::Passes(size)
+    }
+
+    /// Let a request pass that was sent at a time.
+    fn passes(
+        &mut self,
+        exchange: Exchange,
+        size: usize,
+        acks: i16,
+        sent_at: f64,
+        counts: &Mutex<Counts>,
+    ) {
         self.waiting_since = 0.0;
         self.forwarded = self.forwarded.saturating_add(1);
         self.state.request_left = size;
         self.state.receiving = if acks == 0 {
-            locked(counts).answered(api_key, sent_at - exchange.received_at);
+            locked(counts).answered(exchange.api_key, sent_at - exchange.received_at);
             self.state.unconfirmed = true;
             Receiving::WithoutResponse(exchange)
         } else {
             self.state.expected.push_back(exchange);
             Receiving::Last
         };
-        Begun::Passes(size)
+    }
+
+    /// Return whether workers judge batches of a request: no bytes of a client pass meanwhile.
+    #[cfg(target_os = "linux")]
+    pub const fn is_judging(&self) -> bool {
+        self.judging.is_some()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    const fn is_judging(&self) -> bool {
+        false
+    }
+
+    /// Return the request whose batches workers judge.
+    #[cfg(target_os = "linux")]
+    pub const fn judging(&mut self) -> Option<&mut Box<Judging>> {
+        self.judging.as_mut()
+    }
+
+    /// Return the outcomes of batches of the request that is Python's, and forget them.
+    #[cfg(target_os = "linux")]
+    pub fn take_early(&mut self) -> Vec<Early> {
+        std::mem::take(&mut self.early)
+    }
+
+    /// Have no worker judge batches of the request any more.
+    #[cfg(target_os = "linux")]
+    pub fn end_judging(&mut self) {
+        if let Some(judging) = self.judging.take() {
+            judging.withdraw();
+        }
+    }
+
+    /// Continue with the request if all its batches have an outcome; return whether Python
+    /// continues.
+    ///
+    /// It does, too, if a topic was forgotten meanwhile: policies may judge it that have not.
+    #[cfg(target_os = "linux")]
+    pub fn finish_judging(&mut self, now: f64, counts: &Mutex<Counts>) -> bool {
+        let Some(judging) = self.judging.as_ref() else { return false };
+        match judging.decision() {
+            Decision::Open => return false,
+            Decision::Accepted if judging.request.holds(&self.table) => {}
+            _ => {
+                // If policies have changed, Python finds that a plan is another.
+                self.early = judging.outcomes();
+                self.end_judging();
+                return true;
+            }
+        }
+        let Some(judging) = self.judging.take() else { return false };
+        {
+            let mut counts = locked(counts);
+            for (batch, seconds) in judging.judged() {
+                counts.accepted(&batch.topic.labels, batch.count, seconds);
+            }
+        }
+        let mut exchange = judging.exchange;
+        exchange.sent_at = now;
+        self.passes(exchange, judging.size, judging.request.acks, now, counts);
+        false
     }
 
     fn wait(&mut self, now: f64) -> Begun {

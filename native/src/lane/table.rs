@@ -2,9 +2,12 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::judge::Judged;
+#[cfg(target_os = "linux")]
+use super::worked::Worked;
 
 /// With more topics than these it begins again: clients may send any names.
 const TOPICS_MAX: usize = 20_000;
@@ -47,6 +50,9 @@ pub enum Topic {
     Unjudged,
     /// They are judged here.
     Judged(Arc<Judged>),
+    /// They are judged by a worker, through its ring.
+    #[cfg(target_os = "linux")]
+    Worked(Arc<Worked>),
 }
 
 /// The topics that are known.
@@ -92,6 +98,7 @@ impl Topics {
 pub struct Table {
     rows: HashMap<i16, Row>,
     topics: RwLock<Topics>,
+    has_worked: AtomicBool,
 }
 
 impl Table {
@@ -153,6 +160,16 @@ impl Table {
     /// Return the topics that are known: the same for all of a request.
     pub fn topics(&self) -> RwLockReadGuard<'_, Topics> {
         self.topics.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Return whether a request may have batches that workers judge.
+    pub fn has_worked(&self) -> bool {
+        self.has_worked.load(Ordering::Relaxed)
+    }
+
+    /// Note that batches of a topic are judged by workers.
+    pub fn note_worked(&self) {
+        self.has_worked.store(true, Ordering::Relaxed);
     }
 
     /// Return the action for a request.

@@ -24,6 +24,7 @@ use super::relay::{Limits, Relay, State};
 use super::stream::Stream;
 use super::table::Table;
 use super::tls::{Phase, Tls};
+use crate::ring::sender::Ring;
 
 const READ_BYTES: usize = 256 * 1024;
 /// A connection that holds no more may stay, however much is held altogether. Python, too,
@@ -32,6 +33,8 @@ const LOW_USE_BYTES: usize = 16 * 1024;
 /// Schemas are judged inside each other, up to a depth that Python's threads have room for, too.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
 const WAKE: u64 = u64::MAX;
+/// Tokens from here on are those of rings.
+const RINGS: u64 = 1 << 63;
 const SIDES: [Side; 2] = [Side::Client, Side::Broker];
 
 /// A connection, and its figures after its last read: Python does not wait for a read.
@@ -122,6 +125,12 @@ struct Worker {
     /// Connections with bytes that were received before it had them.
     begun: Mutex<Vec<u64>>,
     counts: Mutex<Counts>,
+    /// Its place among the threads.
+    place: u16,
+    /// The rings whose outcomes it waits for, by their tokens.
+    rings: Mutex<HashMap<u64, Arc<Ring>>>,
+    /// The last of these tokens.
+    last_ring: AtomicU64,
     /// Whether its thread has ended before its time. It is set while `slots` is locked.
     has_failed: AtomicBool,
 }
@@ -187,13 +196,16 @@ impl Lane {
             threads: Mutex::default(),
             next: AtomicU64::new(0),
         };
-        for _ in 0..threads.max(1) {
+        for place in 0..u16::try_from(threads.max(1)).unwrap_or(1) {
             let worker = Arc::new(Worker {
                 epoll: Epoll::new()?,
                 waker: Waker::new()?,
                 slots: Mutex::default(),
                 begun: Mutex::default(),
                 counts: Mutex::new(Counts::new(bounds)),
+                place,
+                rings: Mutex::default(),
+                last_ring: AtomicU64::new(RINGS),
                 has_failed: AtomicBool::new(false),
             });
             let read = Interest { read: true, write: false };
@@ -246,6 +258,7 @@ impl Lane {
         let (client, broker) = (Stream::new(client, client_tls), Stream::new(broker, broker_tls));
         let has_received = !(from_client.is_empty() && from_broker.is_empty());
         let mut connection = Connection::new(client, broker, relay, from_client, from_broker, now);
+        connection.set_place(number, worker.place);
         let waited_for = interests(&connection);
         // The threads know it from here on; they wait for its lock.
         let slot = Slot::default();
@@ -398,6 +411,24 @@ impl Worker {
         }
     }
 
+    /// Wait for the outcomes of a ring, and no longer for those of workers that have ended.
+    fn wait_for(&self, ring: &Arc<Ring>) {
+        let token = self.last_ring.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let mut rings = locked(&self.rings);
+        rings.retain(|_, ring| {
+            let is_over = ring.is_over(self.place);
+            if let Some(done) = ring.done_of(self.place).filter(|_| is_over) {
+                self.epoll.remove(done);
+            }
+            !is_over
+        });
+        rings.insert(token, Arc::clone(ring));
+        if let Some(done) = ring.done_of(self.place) {
+            // Without descriptors or memory left, Python's ticks find that nothing goes on.
+            let _ = self.epoll.add_edge(done, token);
+        }
+    }
+
     /// Give all connections back: the thread has failed.
     fn fail(&self, shared: &Shared) {
         let slots = {
@@ -438,6 +469,8 @@ fn serve(worker: &Worker, shared: &Shared) -> io::Result<()> {
             if event.token == WAKE {
                 worker.waker.reset();
                 begin(worker, shared);
+            } else if event.token >= RINGS {
+                continue_judged(worker, shared, event.token);
             } else {
                 handle(worker, shared, event, &mut room);
             }
@@ -451,6 +484,16 @@ fn begin(worker: &Worker, shared: &Shared) {
     let begun = std::mem::take(&mut *locked(&worker.begun));
     for number in begun {
         work_on(worker, shared, number, |connection, now| connection.begin(now, &worker.counts));
+    }
+}
+
+/// Continue with the connections whose batches have an outcome.
+fn continue_judged(worker: &Worker, shared: &Shared, token: u64) {
+    let Some(ring) = locked(&worker.rings).get(&token).map(Arc::clone) else { return };
+    for judged in ring.take(worker.place) {
+        work_on(worker, shared, judged.connection, |connection, now| {
+            connection.judged(&ring, judged, now, &worker.counts);
+        });
     }
 }
 
@@ -510,6 +553,11 @@ fn settle(
     shared.count_held(before.0, held);
     if held > LOW_USE_BYTES && shared.holds_much() {
         connection.stopped = true;
+    }
+    for ring in connection.rings() {
+        if ring.begin_waiting(worker.place) {
+            worker.wait_for(ring);
+        }
     }
     let interests = interests(connection);
     if !connection.stopped && interests != before.1 {

@@ -15,6 +15,7 @@ from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.importing import import_in_thread
+from penstock.gateway.lane.availability import find_rings
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.observed_batches import ObservedBatches, TimesBeside
 from penstock.gateway.produce.policy_set import PolicySet, submit_or_accept, submit_or_drop_again
@@ -113,7 +114,11 @@ class PolicyLoader(NamedTuple):
         pool = observed = inline = None
         if topics_have_settings or not plan.is_empty or any(plan.names.values()):
             pool = Supervisor(
-                configuration, observer=self.counts, shared=self.shared, writes=self.writes
+                configuration,
+                observer=self.counts,
+                shared=self.shared,
+                writes=self.writes,
+                rings=find_rings(),
             )
             observed = self._observed_batches(configuration)
         submit: Submit = _nothing_to_judge
@@ -152,6 +157,7 @@ class PolicyLoader(NamedTuple):
             leave=pool.leave if pool else _nothing_to_cancel,
             idempotence=Idempotence(configuration.produce_request_interceptors_idempotence),
             inline=inline,
+            pool=pool,
             observed=observed,
         )
         loses_records = (

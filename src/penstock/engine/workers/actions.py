@@ -40,6 +40,12 @@ class Skip(NamedTuple):
     attempt: int
 
 
+class Recall(NamedTuple):
+    """Recall the batches of a worker's ring."""
+
+    worker: Worker
+
+
 class Kill(NamedTuple):
     """Kill a process and its descendants."""
 
@@ -79,4 +85,16 @@ class LogError(NamedTuple):
     fields: Mapping[str, Any]
 
 
-Action = Start | Load | Send | Skip | Kill | Close | ReturnVerdict | Suspend | CountEnd | LogError
+Action = (
+    Start
+    | Load
+    | Send
+    | Skip
+    | Recall
+    | Kill
+    | Close
+    | ReturnVerdict
+    | Suspend
+    | CountEnd
+    | LogError
+)

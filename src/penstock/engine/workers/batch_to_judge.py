@@ -15,6 +15,28 @@ if TYPE_CHECKING:
 _NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
+class EarlyOutcome(NamedTuple):
+    """What is known of a batch that was judged through a ring, before Python received it.
+
+    Attributes:
+        plan: The topic's policies that judged it, encoded.
+        ring: The number of the ring.
+        number: The batch's number in this ring.
+        is_accepted: Whether it is accepted; otherwise the worker has sent its verdict.
+        took_s: How many seconds it was judged.
+    """
+
+    plan: bytes
+    ring: int
+    number: int
+    is_accepted: bool
+    took_s: float
+
+
+EarlyOutcomes = dict[tuple[bytes, int], EarlyOutcome]
+"""By the bytes of the topic's name or id, as a request has it, and the partition."""
+
+
 class BatchToJudge(NamedTuple):
     """The records of one partition of a Produce request, and all that their verdict depends on.
 
@@ -31,6 +53,7 @@ class BatchToJudge(NamedTuple):
         client: The key of the client's jobs: clients are served round-robin, and the batches of
             one client for one partition keep their order.
         sender: The client, for policies that take a context; None if it is not known.
+        early: What is known of it already, if anything is.
     """
 
     plan: TopicPlan
@@ -43,6 +66,7 @@ class BatchToJudge(NamedTuple):
     quarantined_before: Sequence[int] = ()
     client: Hashable = None
     sender: ClientContext | None = None
+    early: EarlyOutcome | None = None
 
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ A message is its length (4 bytes, without itself), its kind (1 byte) and a body:
 - to the worker: LOAD (JSON), JUDGE (the header below, the topic's plan, positions of records
   to be dropped, the client as JSON if a policy takes it, the record bytes), JUDGE_ADMIN
   (attempt, JSON), RETIRE (JSON), LOAD_TOPICS (JSON), SHARED (names and values), CLOSE (empty)
-- from the worker: READY (JSON), LOAD_FAILED (JSON), TOPICS_LOADED (JSON), RECORDS_CLASS (JSON),
+- from the worker: RING_VERDICT (as VERDICT, of a batch in its ring),
+  READY (JSON), LOAD_FAILED (JSON), TOPICS_LOADED (JSON), RECORDS_CLASS (JSON),
   EVENTS (JSON), SHARED (names and values), VERDICT (attempt, outcome; then the new batch
   if there is one, or JSON if the batch is not accepted)
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 LOAD, JUDGE, CLOSE, JUDGE_ADMIN, RETIRE, LOAD_TOPICS = 1, 2, 3, 4, 5, 6
 READY, LOAD_FAILED, VERDICT, TOPICS_LOADED, RECORDS_CLASS, EVENTS = 11, 12, 13, 14, 15, 16
+RING_VERDICT: Final = 17
 SHARED: Final = 21
 """In both directions."""
 
@@ -413,6 +415,11 @@ def verdict(attempt: int, decided: PolicyVerdict, took_s: float = 0.0) -> bytes:
         return _VERDICT.pack(14 + len(body), VERDICT, attempt, took, _REPLACED) + body
     body = json.dumps(_plain_verdict(decided)).encode()
     return _VERDICT.pack(14 + len(body), VERDICT, attempt, took, _NOT_ACCEPTED) + body
+
+
+def ring_verdict(number: int, decided: PolicyVerdict, took_s: float) -> bytes:
+    """Frame a verdict on a batch of the ring that is not accepted."""
+    return message(RING_VERDICT, verdict(number, decided, took_s)[PREFIX.size :])
 
 
 def _plain_verdict(decided: PolicyVerdict) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from penstock.engine.verdict import (
     prepared_too_late,
     timed_out,
 )
-from penstock.engine.workers.actions import ReturnVerdict, Send, Skip, Suspend
+from penstock.engine.workers.actions import Recall, ReturnVerdict, Send, Skip, Suspend
 from penstock.engine.workers.deadlines import Deadlines
 from penstock.engine.workers.jobs import JobQueue, JobState
 from penstock.engine.workers.pool import WorkerPool
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.actions import Action
     from penstock.engine.workers.jobs import JudgingJob, TopicPartition
+    from penstock.engine.workers.rings import RingFigures
 
     Queue = JobQueue["Worker"]
 
@@ -73,6 +74,7 @@ _SENT: Final = JobState.SENT
 _ANSWERED: Final = JobState.ANSWERED
 _CLIENT_TIMED_OUT: Final = "did not decide within the client's own timeout"
 _PARTITIONS_CACHED: Final = 10_000
+_NO_RINGS: Final[Mapping[Worker, RingFigures]] = {}
 _LOST_AT_START_MAX: Final = 3
 """How many processes are replaced before the first worker of each slot has its policies, if the
 policies are not to blame for their end."""
@@ -117,6 +119,15 @@ _LEGAL: Final = {
 }
 
 
+def _free_server(queue: Queue) -> Worker | None:
+    """Return the worker of a queue that nothing waits in, if it may be sent anything."""
+    worker = queue.worker
+    if worker is None or queue.next_worker is not None or queue.job_count:
+        return None
+    is_free = worker.state is _READY and not (worker.exclusive or worker.drains)
+    return worker if is_free else None
+
+
 class Schedule:
     """Decides what workers do.
 
@@ -155,6 +166,12 @@ class Schedule:
     def judging(self) -> list[Worker]:
         """The workers that have policies."""
         return self.pool.judging
+
+    @property
+    def servers(self) -> list[Worker | None]:
+        """The workers that serve the slots; None where batches have to go through the schedule."""
+        split = {self._slot_of(partition) for partition in self._partition_queues}
+        return [None if queue.slot in split else _free_server(queue) for queue in self._slot_queues]
 
     @property
     def waiting(self) -> int:
@@ -350,14 +367,16 @@ class Schedule:
     # Assigning queues
 
     def _find_queue(self, topic_partition: TopicPartition) -> Queue:
-        topic, partition = topic_partition
-        slot_queue = self._slot_queues[
-            crc32(b"%s/%d" % (topic.encode(), partition)) % len(self._slot_queues)
-        ]
+        slot_queue = self._slot_queues[self._slot_of(topic_partition)]
         if len(self._queue_of) >= _PARTITIONS_CACHED:
             self._queue_of = dict(self._partition_queues)
         self._queue_of[topic_partition] = slot_queue
         return slot_queue
+
+    def _slot_of(self, topic_partition: TopicPartition) -> int:
+        """Return the slot of a partition; native threads compute the same."""
+        topic, partition = topic_partition
+        return crc32(b"%s/%d" % (topic.encode(), partition)) % len(self._slot_queues)
 
     def _assign(self, queue: Queue, worker: Worker | None) -> None:
         if queue.worker is not None:
@@ -652,16 +671,24 @@ class Schedule:
 
     # Timers
 
-    def tick(self, current: Mapping[Worker, CurrentAttempt], now: float) -> None:
+    def tick(
+        self,
+        current: Mapping[Worker, CurrentAttempt],
+        now: float,
+        rings: Mapping[Worker, RingFigures] = _NO_RINGS,
+    ) -> None:
         """Check progress and deadlines.
 
         Args:
             current: The attempt that each worker is at.
+            rings: The state of the workers' rings.
         """
         if self.phase is SchedulePhase.CLOSED:
             return
         for worker in self.pool.judging:
-            self._check_worker(worker, current[worker], now)
+            ring = rings.get(worker)
+            if ring is None or not self._is_busy_with(ring, worker, now):
+                self._check_worker(worker, current[worker], now)
         for worker in self.pool.ending:
             self._answer_expired(worker, now)
         for job in self._deadlines.due(now):
@@ -678,6 +705,32 @@ class Schedule:
             self.pool.close(worker)
             self._assign_queues(now)
         self._request_workers(now)
+
+    def _is_busy_with(self, ring: RingFigures, worker: Worker, now: float) -> bool:
+        """Return whether a worker judges a batch of its ring, which has no job; or has to end."""
+        if ring.is_broken:
+            self.protocol_error(worker, now)
+            return True
+        state = ring.current, ring.answered
+        if state != worker.ring_state:
+            worker.ring_state, worker.ring_since = state, now
+            worker.last_active = now
+            if ring.answered and not worker.has_answered:
+                self.pool.answered(worker)
+        took = now - worker.ring_since
+        if not ring.current:
+            if ring.written > ring.answered and took > self._begin_s:
+                worker.ring_since = now
+                self._act(Recall(worker))
+            return False
+        limit = max(self._limits.timeout_s, self._limits.preparation_timeout_s)
+        if took > limit:
+            text = f"did not decide within {limit * 1000:.0f} ms"
+            self._kill(worker, KillReason.DEADLINE_EXCEEDED, text, now)
+        elif took > BLOCKED_AFTER_S and worker.state is WorkerState.READY:
+            self._act(Recall(worker))
+            self._set_blocked(worker, None, now)
+        return True
 
     def _check_worker(self, worker: Worker, current: CurrentAttempt, now: float) -> None:
         loads = bool(current.topic_number)  # after the attempt is done

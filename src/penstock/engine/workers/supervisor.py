@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import structlog
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from penstock.engine.workers.batch_to_judge import BatchToJudge
     from penstock.engine.workers.observer import WorkerObserver
     from penstock.engine.workers.processes.worker import Worker
+    from penstock.engine.workers.rings import WorkerRings
 
     Patterns = list[tuple[str, Pattern[str]]]
 
@@ -69,6 +71,7 @@ class Supervisor:
         observer: WorkerObserver | None = None,
         shared: SharedValues | None = None,
         writes: GatheredWrites | None = None,
+        rings: WorkerRings | None = None,
     ) -> None:
         """Prepare; nothing is started.
 
@@ -81,7 +84,9 @@ class Supervisor:
             observer: Gets the events of workers.
             shared: The values that policies share, if other supervisors' workers have them as well.
             writes: Gathers writes of the event loop.
+            rings: Rings, for native threads.
         """
+        self.rings = rings
         self.writes = writes or GatheredWrites()
         self._shared_values = shared or SharedValues()
         self._observer = observer
@@ -146,6 +151,10 @@ class Supervisor:
         Args:
             callback: Called once with the verdict from the event loop, perhaps before this returns.
         """
+        early = batch.early
+        if self.rings is not None and early is not None and early.plan == batch.plan.encoded:
+            self.rings.expect_verdict(early, partial(self._on_early, batch, callback))
+            return
         plan, data, sender = batch.plan, batch.data, batch.sender
         encoded_client = messages.client(sender) if sender and self.needs_client(plan) else b""
         if plan.interceptors and self._timed_out:
@@ -183,6 +192,22 @@ class Supervisor:
             now + _SHARE_OF_TIMEOUT * timeout_ms / 1000,
         )
         self._submit(job, now)
+
+    def _on_early(
+        self,
+        batch: BatchToJudge,
+        callback: Callable[[PolicyVerdict], None],
+        verdict: PolicyVerdict | None,
+    ) -> None:
+        """Return the verdict on a batch that was judged through a ring; judge it if it is lost."""
+        early = batch.early
+        if verdict is None or early is None:
+            self.submit(batch._replace(early=None), callback)
+            return
+        if self._observer is not None:
+            names = batch.plan.policy_names
+            self._observer.judged(names, verdict.cause, 0.0, early.took_s)
+        callback(verdict)
 
     def needs_client(self, plan: TopicPlan) -> bool:
         """Return whether a policy of a topic takes a context, or may, for all that is known.
@@ -343,8 +368,18 @@ class Supervisor:
             self._stop_loading(killed.text)
         if child is not None:
             child.kill()
+        self._close_ring(action.worker)
+
+    def _recall(self, action: actions.Recall) -> None:
+        if self.rings is not None:
+            self.rings.recall(action.worker)
+
+    def _close_ring(self, worker: Worker) -> None:
+        if self.rings is not None:
+            self.rings.close(worker)
 
     def _close(self, action: actions.Close) -> None:
+        self._close_ring(action.worker)
         child = self._children.get(action.worker)
         if child is not None:
             child.write([messages.message(messages.CLOSE)])
@@ -396,6 +431,7 @@ class Supervisor:
         actions.Load: _load,
         actions.Send: _send,
         actions.Skip: _skip,
+        actions.Recall: _recall,
         actions.Kill: _kill,
         actions.Close: _close,
         actions.ReturnVerdict: _answer,
@@ -408,11 +444,13 @@ class Supervisor:
 
     async def _run_worker(self, worker: Worker) -> None:
         """Run a process from its start to its end."""
-        child = self._make_child(worker, self)
+        ring = self.rings.open(worker) if self.rings is not None else None
+        child = self._make_child(worker, self, **({} if ring is None else {"ring": ring}))
         try:
             await child.start()
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
+            self._close_ring(worker)
             self._schedule.died(worker, CurrentAttempt(0, 0), why, self._clock.now())
             self._execute_actions()
             return
@@ -436,8 +474,11 @@ class Supervisor:
             # Another process may have killed it for the memory that this took.
             self._stop_loading(end.text if end.by_another else "the policy ended its process")
         current, now = child.progress.current, self._clock.now()
+        self._close_ring(worker)
         self._schedule.died(worker, current, end.text, now, by_another=end.by_another)
         self._execute_actions()
+        if self.rings is not None:
+            self.rings.forget(worker)
         del self._children[worker]
         await child.read_output()
 
@@ -520,6 +561,17 @@ class Supervisor:
         else:
             self._execute_actions()
 
+    def on_ring_verdict(
+        self,
+        worker: Worker,
+        number: int,
+        verdict: PolicyVerdict,
+        took_s: float,  # noqa: ARG002 - the thread knows it
+    ) -> None:
+        """Handle RING_VERDICT."""
+        if self.rings is not None:
+            self.rings.put_verdict(worker, number, verdict)
+
     def on_protocol_error(self, worker: Worker) -> None:
         """Handle bytes that are not a message: a policy wrote to the socket."""
         self._schedule.protocol_error(worker, self._clock.now())
@@ -531,10 +583,13 @@ class Supervisor:
             current = {
                 worker: self._children[worker].progress.current for worker in self._schedule.judging
             }
-            self._schedule.tick(current, self._clock.now())
+            figures = self.rings.figures() if self.rings is not None else {}
+            self._schedule.tick(current, self._clock.now(), figures)
         except Exception:
             log.exception("an error of the gateway", action="tick")
         self._execute_actions()
+        if self.rings is not None:
+            self.rings.follow(self._schedule.servers)
         return self._is_serving and self._schedule.is_idle
 
     def _run(self, coroutine: Coroutine[object, object, None]) -> None:

@@ -1,6 +1,7 @@
 """Whether connections are forwarded by native threads: `PENSTOCK_NATIVE_LANE`.
 
-Those with TLS may be left to Python alone: `PENSTOCK_NATIVE_TLS=0`.
+Those with TLS may be left to Python alone: `PENSTOCK_NATIVE_TLS=0`. With `PENSTOCK_RINGS=1` they
+have batches judged by workers, too (`penstock.engine.workers.rings`).
 """
 
 from __future__ import annotations
@@ -9,12 +10,17 @@ import os
 from typing import Any, Final
 
 from penstock import _native
+from penstock.engine.workers.rings import WorkerRings
 from penstock.errors import UnavailableError
 
 VARIABLE: Final = "PENSTOCK_NATIVE_LANE"
 """An environment variable: 0 for Python, 1 to require native threads; empty: on Linux."""
+THREADS_MAX: Final = 8
 TLS_VARIABLE: Final = "PENSTOCK_NATIVE_TLS"
 """An environment variable: 0 to leave TLS, of clients and to brokers, to Python's library."""
+
+RINGS_VARIABLE: Final = "PENSTOCK_RINGS"
+"""An environment variable: 1 to have workers judge batches for native threads."""
 
 
 class NativeThreadsError(UnavailableError):
@@ -41,6 +47,26 @@ def find_lane() -> Any | None:
     if is_lane_required():
         raise NativeThreadsError(f"{VARIABLE}=1, but native threads forward connections on Linux")
     return None
+
+
+def threads_of_lane() -> int:
+    """Return how many native threads a gateway has: as many as there are cores, up to a limit."""
+    return min(THREADS_MAX, len(os.sched_getaffinity(0)))
+
+
+def find_rings() -> WorkerRings | None:
+    """Return rings for the workers of a gateway if native threads use them; else None.
+
+    Raises:
+        NativeThreadsError: As `find_lane`, or the variable for rings has another value.
+    """
+    setting = os.environ.get(RINGS_VARIABLE, "")
+    if setting not in {"", "0", "1"}:
+        raise NativeThreadsError(f"{RINGS_VARIABLE}={setting}: it must be 0, 1 or empty (0)")
+    native = find_lane()
+    if setting != "1" or native is None:
+        return None
+    return WorkerRings(native, threads_of_lane())
 
 
 def find_tls() -> Any | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import structlog
 
+from penstock.gateway.lane.availability import threads_of_lane
 from penstock.gateway.lane.left_to_python import LeftToPython
 from penstock.gateway.lane.table import Action, Rows, compiled
 from penstock.gateway.lane.table_topics import TableTopics
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-THREADS_MAX: Final = 8
 _LOG_EVERY_S: Final = 60.0
 """Without descriptors left, each connection is refused again and again."""
 _SHARE_OF_DESCRIPTORS: Final = 3 / 8
@@ -78,9 +77,8 @@ class Lane(KnownTopics):
         self._gateway = gateway
         self._loop = loop
         self._request_max_bytes = request_max_bytes
-        cores = len(os.sched_getaffinity(0))
         self._lane = native.Lane(
-            threads or min(THREADS_MAX, cores),
+            threads or threads_of_lane(),
             BOUNDS if gateway.counts is not None else (),
             budget_bytes // _SHARE_OF_BUDGET,
             gateway.clock(),
@@ -113,6 +111,7 @@ class Lane(KnownTopics):
         self._log_errors()  # of the TLS library in the event loop
         if compiled(self._gateway) != self._rows:
             self.follow()
+        self._topics.look_again()
         self._left_to_python.look(self._gateway.producers.topics.names, self._gateway.clock())
 
     def passed(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.configuration.topic_keys import ENFORCE
 from penstock.gateway.produce.gateway import KnownTopics
+from penstock.kafka.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +36,7 @@ class TableTopics(KnownTopics):
         self.table = native.Table(list(rows))
         self._new_judge = native.Judge
         self._gateway = gateway
+        self._worked: set[str] = set()
 
     def passed(
         self,
@@ -55,14 +57,60 @@ class TableTopics(KnownTopics):
             plan = plans.get(topic.key)
             judge = self._judge(plan) if plan is not None else None
             name = names.name(topic.topic_id) if topic.topic_id is not None else topic.name
-            is_judged_elsewhere = plan is not None and judge is None
-            if name is None or is_judged_elsewhere or postponed.has_topic(name):
+            if name is None or postponed.has_topic(name):
                 continue
-            if topic.topic_id is not None:
+            if plan is not None and judge is None:
+                self._know_worked(plan, topic, name, names, are_stored=are_stored)
+            elif topic.topic_id is not None:
                 self.table.know_id(topic.topic_id.bytes, name, judge)
             else:
                 expiry = names.known_until(name) if are_stored else math.inf
                 self.table.know_name(name, judge, expiry)
+
+    def _know_worked(
+        self, plan: TopicPlan, topic: TopicData, name: str, names: TopicNames, *, are_stored: bool
+    ) -> None:
+        """Remember a topic whose batches workers judge, if they do so through rings."""
+        pool = self._gateway.policies.pool
+        rings = pool.rings if pool is not None else None
+        if (
+            pool is None
+            or rings is None
+            or plan.unusable
+            or plan.judging_modes != (ENFORCE,)
+            or plan.interceptors
+            or plan.records_policy
+            or plan.marks
+            or not plan.policies
+            or pool.needs_client(plan)
+            or not rings.serves(name)
+        ):
+            return
+        self._worked.add(name)
+        if topic.topic_id is not None:
+            self.table.know_worked_id(
+                topic.topic_id.bytes, name, plan.policy_names, plan.encoded, rings.pool
+            )
+            return
+        topic_id = NO_ID
+        if plan.needs_topic_id:
+            known_id = names.topic_id(name)
+            if known_id is None:
+                return
+            topic_id = known_id
+        until = names.known_until(name) if are_stored or plan.needs_topic_id else math.inf
+        self.table.know_worked_name(
+            name, plan.policy_names, plan.encoded, topic_id.bytes, rings.pool, until
+        )
+
+    def look_again(self) -> None:
+        """Forget the topics whose batches have blocked a worker."""
+        pool = self._gateway.policies.pool
+        if pool is None or pool.rings is None:
+            return
+        for name in [name for name in self._worked if not pool.rings.serves(name)]:
+            self._worked.discard(name)
+            self.table.forget(name)
 
     def accepts(self, plan: TopicPlan, version: int, data: memoryview) -> bool:
         inline, judge = self._gateway.policies.inline, self._judge(plan)

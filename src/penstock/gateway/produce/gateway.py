@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.engine.workers.batch_to_judge import EarlyOutcomes
     from penstock.gateway.admin.topic_configs import TopicConfigs
     from penstock.gateway.context.topic_names import TopicNames
     from penstock.gateway.context.turns import Turns
@@ -165,6 +166,9 @@ class ProduceConnection(ConnectionContext, Protocol):
     @property
     def topics(self) -> TopicNames:
         """The topic names and ids that the broker returned over this connection."""
+
+    def take_early_outcomes(self) -> EarlyOutcomes:
+        """Return what is known of the batches of the Produce request that is read, once."""
 
     @property
     def may_change_policies(self) -> bool:

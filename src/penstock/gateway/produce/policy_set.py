@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from penstock.engine.plans.plan import Plan
     from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.batch_to_judge import BatchToJudge, Submit
+    from penstock.engine.workers.supervisor import Supervisor
     from penstock.gateway.admin.topic_policies import TopicPolicies
     from penstock.gateway.produce.observed_batches import ObservedBatches
 
@@ -32,6 +33,7 @@ class PolicySet(NamedTuple):
         leave: Has all clients that are gone share a turn; see `Supervisor.leave`.
         idempotence: How batches of idempotent producers are treated if records are dropped.
         inline: Accepts small batches without a worker; None if no policy can do that.
+        pool: The workers, if there are any.
         observed: Judges the batches of observed topics; None if no topic has policies.
     """
 
@@ -44,6 +46,7 @@ class PolicySet(NamedTuple):
     leave: Callable[[Hashable], None]
     idempotence: Idempotence = Idempotence.TRANSLATE
     inline: InlineJudge | None = None
+    pool: Supervisor | None = None
     observed: ObservedBatches | None = None
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.engine.verdict import Outcome
 from penstock.gateway.context.exchange import ExchangeState, Held
+from penstock.gateway.produce.forwarded_at_once import known_topics
 from penstock.gateway.produce.intercepted.batches import InterceptedBatches
 from penstock.gateway.produce.lookups.last_sequences import fetch_last_sequences
 from penstock.gateway.produce.lookups.topic_lookup import TopicLookup
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.verdict import PolicyVerdict
+    from penstock.engine.workers.batch_to_judge import EarlyOutcomes
     from penstock.gateway.context.exchange import Buffers, Exchange
     from penstock.gateway.produce.gateway import ProduceConnection
     from penstock.gateway.produce.lookups.last_sequences import LastSequences, ProducerIds
@@ -92,6 +94,14 @@ def size_of(request: ProduceRequest) -> int:
     return len(request.frame) + ENTRY_BYTES * request.entries
 
 
+def pass_topics(request: ProduceRequest, connection: ProduceConnection) -> None:
+    """Let native threads know the topics of a request whose batches are all accepted."""
+    if (lane := connection.gateway.lane) is not None:
+        topic_plans = known_topics(request, connection)
+        if topic_plans is not None:
+            lane.passed(request.topics, topic_plans, connection.topics)
+
+
 class ProduceExchange(Held):
     """A Produce request and its response."""
 
@@ -102,11 +112,15 @@ class ProduceExchange(Held):
     is_judged = True
 
     def __init__(
-        self, request: ProduceRequest, connection: ProduceConnection, received: Exchange
+        self,
+        request: ProduceRequest,
+        connection: ProduceConnection,
+        received: Exchange,
+        early_outcomes: EarlyOutcomes | None = None,
     ) -> None:
         super().__init__(received, size_of(request))
         self.expects_response = request.acks != 0
-        self._set_up(ReceivedRequest(request, connection))
+        self._set_up(ReceivedRequest(request, connection, early_outcomes))
 
     def _set_up(self, request: ReceivedRequest) -> None:
         self._request = request
@@ -208,6 +222,8 @@ class ProduceExchange(Held):
         self._steps = None  # which hold this exchange, and with it the request's bytes
         if self._request.answered and self.policies.whole_request:
             self._refuse_all()
+        if not (self._request.answered or self._intercepted or self._order):
+            pass_topics(self._request.data, self._request.connection)
         self._continue_as(ProducePhase.JUDGED)
 
     def _continue_as(self, phase: ProducePhase) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict
+    from penstock.engine.workers.batch_to_judge import EarlyOutcome, EarlyOutcomes
     from penstock.gateway.context.turns import Work
     from penstock.gateway.produce.gateway import ProduceConnection
     from penstock.kafka.wire.requests.produce import ProduceRequest
@@ -58,13 +59,20 @@ class ReceivedRequest:
         answered: The partitions that have a response of the gateway's own, in the order in which
             they got it.
         is_cancelled: Whether the connection is closed.
+        early_outcomes: What is known of its batches already.
     """
 
-    __slots__ = ("_task", "_work", "answered", "connection", "data", "gateway", "is_cancelled",
-                 "partitions", "policies", "topics")  # fmt: skip
+    __slots__ = ("_task", "_work", "answered", "connection", "data", "early_outcomes", "gateway",
+                 "is_cancelled", "partitions", "policies", "topics")  # fmt: skip
 
-    def __init__(self, data: ProduceRequest, connection: ProduceConnection) -> None:
+    def __init__(
+        self,
+        data: ProduceRequest,
+        connection: ProduceConnection,
+        early_outcomes: EarlyOutcomes | None = None,
+    ) -> None:
         self.data = data
+        self.early_outcomes = early_outcomes or {}
         self.connection = connection
         self.gateway = connection.gateway
         self.policies = connection.gateway.policies
@@ -74,6 +82,14 @@ class ReceivedRequest:
         self.is_cancelled = False
         self._work: Work | None = None
         self._task: asyncio.Task[object] | None = None
+
+    def early_outcome(self, topic: ProduceTopic, partition: int) -> EarlyOutcome | None:
+        """Return what is known of a batch already; None if nothing is."""
+        if not self.early_outcomes:
+            return None
+        topic_id, name = topic.data.topic_id, topic.data.name or ""
+        key = name.encode() if topic_id is None else topic_id.bytes
+        return self.early_outcomes.get((key, partition))
 
     # Its topics and partitions
 

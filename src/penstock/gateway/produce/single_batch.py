@@ -14,7 +14,12 @@ from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.gateway.context.exchange import ExchangeState, Held
 from penstock.gateway.produce.forwarded_at_once import cached_topic_id, sender_of
 from penstock.gateway.produce.policy_set import without_response
-from penstock.gateway.produce.produce_exchange import ProduceExchange, ProducePhase, size_of
+from penstock.gateway.produce.produce_exchange import (
+    ProduceExchange,
+    ProducePhase,
+    pass_topics,
+    size_of,
+)
 from penstock.gateway.produce.request import ReceivedRequest, close_after_error
 from penstock.gateway.produce.verdicts import Verdicts
 from penstock.kafka.wire.names import NO_ID
@@ -137,6 +142,7 @@ class SingleBatch(ProduceExchange):
             if verdict is ACCEPTED:
                 self._count()
                 self._is_accepted = True
+                pass_topics(self._data, self._connection)
                 self._connection.advance()
                 return
             partition = self._continue_in_all_steps()

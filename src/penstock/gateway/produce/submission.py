@@ -250,6 +250,7 @@ class Submission:
                 quarantined_before=() if first_attempt is None else first_attempt.quarantined,
                 client=client,
                 sender=sender,
+                early=self._request.early_outcome(topic, partition.number),
             )
             submit(batch, partial(self._on_verdict, partition))
             yield

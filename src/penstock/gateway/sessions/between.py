@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.engine.workers.batch_to_judge import EarlyOutcome, EarlyOutcomes
 from penstock.gateway.context.exchange import ExchangeState, Streamed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.gateway.context.exchange import Exchange
     from penstock.gateway.sessions.own_request import OwnRequest
 
@@ -72,6 +75,8 @@ class GivenBack(NamedTuple):
         forwarded: How many requests were forwarded.
         received: How many bytes of the client were received, those not processed included.
         unread_s: For how long the client was not read.
+        early: The known outcomes of batches of the request with which `from_client` begins: the
+            topic's name, its id if the request has it, the partition, and an `EarlyOutcome`.
     """
 
     between: Between
@@ -84,6 +89,15 @@ class GivenBack(NamedTuple):
     forwarded: int
     received: int
     unread_s: float
+    early: Sequence[tuple[Any, ...]] = ()
+
+    def early_outcomes(self) -> EarlyOutcomes:
+        """Return `early` by the topic's name or id, and the partition."""
+        outcomes: EarlyOutcomes = {}
+        for name, topic_id, partition, *fields in self.early:
+            key = name.encode() if topic_id is None else bytes(topic_id)
+            outcomes[key, partition] = EarlyOutcome(*fields)
+        return outcomes
 
 
 def is_forwarded(expected: Exchange | OwnRequest, unanswered: Exchange) -> bool:

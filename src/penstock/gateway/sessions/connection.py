@@ -521,6 +521,8 @@ class ClientConnection(SharedBufferProtocol):
         self._received += lane_state.received - len(lane_state.from_client)
         self._unread_s += lane_state.unread_s
         session.enter(lane_state.between)
+        if lane_state.early:
+            session.put_early_outcomes(lane_state.early_outcomes())
         for tls in self._native_tls:
             tls.returned()
         for transport, pauses in ((self._transport, self._pauses), (upstream, self._broker_pauses)):

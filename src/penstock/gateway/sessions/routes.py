@@ -120,9 +120,10 @@ def _read_and_open_produce(
 def _produce_exchange(
     connection: RequestConnection, received: Streamed, request: produce.ProduceRequest
 ) -> Exchange:
+    early_outcomes = connection.take_early_outcomes()
     judged_topics = known_topics(request, connection)
-    if judged_topics is None:
-        return ProduceExchange(request, connection, received)
+    if judged_topics is None or early_outcomes:
+        return ProduceExchange(request, connection, received, early_outcomes)
     if is_forwarded_at_once(judged_topics, request, connection):
         received.pieces = [request.frame]
         received.expects_response = request.acks != 0

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Generator, Iterable
 
+    from penstock.engine.workers.batch_to_judge import EarlyOutcomes
     from penstock.gateway.context.exchange import Buffers, JudgingPolicies
     from penstock.gateway.sessions.gateway import RequestGateway
     from penstock.gateway.sessions.routes import OpenExchange, Route
@@ -152,6 +153,7 @@ class Session:
         self.topics = TopicNames()
         self.produce_requests = RequestReader()
         self.submitting: asyncio.Future[None] | None = None
+        self._early_outcomes: EarlyOutcomes = {}
         self.number = next(_numbers)
         self.authentication = ConnectionAuthentication(
             is_required=gateway.requires_sasl,
@@ -264,6 +266,15 @@ class Session:
         self._requests.enter(between.request_left)
         self._responses.enter(between.response_left)
         self._suspend_if_many()
+
+    def put_early_outcomes(self, outcomes: EarlyOutcomes) -> None:
+        """Keep what is known of the batches of the next request, a Produce request."""
+        self._early_outcomes = outcomes
+
+    def take_early_outcomes(self) -> EarlyOutcomes:
+        """Return what is known of the batches of the Produce request that is read, once."""
+        outcomes, self._early_outcomes = self._early_outcomes, {}
+        return outcomes
 
     def put_back(self, client_head: bytes, broker_head: bytes) -> None:
         """Undo `leave`, after `enter`: have the first bytes of the next frames again."""

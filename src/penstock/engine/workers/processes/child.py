@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import structlog
 
@@ -41,6 +41,7 @@ _FROM_WORKER = frozenset(
         messages.READY,
         messages.LOAD_FAILED,
         messages.VERDICT,
+        messages.RING_VERDICT,
         messages.TOPICS_LOADED,
         messages.RECORDS_CLASS,
         messages.EVENTS,
@@ -107,6 +108,11 @@ class Events(Protocol):
     ) -> None:
         """Attempts, their verdicts, and how many seconds each took, in order."""
 
+    def on_ring_verdict(
+        self, worker: Worker, number: int, verdict: PolicyVerdict, took_s: float
+    ) -> None:
+        """The verdict on a batch of its ring, and how many seconds it took."""
+
     def on_protocol_error(self, worker: Worker) -> None:
         """It sent something that is not a message."""
 
@@ -117,18 +123,23 @@ class Child(asyncio.Protocol):
     Attributes:
         worker: What the schedule calls it.
         progress: The memory that is shared with it.
+        ring: Its ring, if native threads have batches judged by it.
     """
 
     progress: SharedProgress
 
-    def __init__(self, worker: Worker, events: Events, *, nice: int = 0) -> None:
+    def __init__(
+        self, worker: Worker, events: Events, *, nice: int = 0, ring: Any | None = None
+    ) -> None:
         """Prepare; no process is started.
 
         Args:
             worker: See above.
             events: Gets what the process sends, and its end.
             nice: As of nice(1): the higher, the longer it waits for a processor.
+            ring: Native threads write batches into it.
         """
+        self.ring = ring
         self.worker = worker
         self._nice = nice
         self._events = events
@@ -183,6 +194,7 @@ class Child(asyncio.Protocol):
         uvloop forks: that copies the page tables, and runs Python in a copy of this process whose
         other threads are gone. `subprocess` needs a millisecond or two.
         """
+        rings = [] if self.ring is None else self.ring.descriptors()
         return subprocess.Popen(
             [
                 sys.executable,
@@ -191,11 +203,12 @@ class Child(asyncio.Protocol):
                 "penstock.engine.workers.processes.process",
                 str(socket_fd),
                 str(progress_fd),
+                *map(str, rings),
             ],
             stdin=subprocess.DEVNULL,
             stdout=output.write_end,
             stderr=output.write_end,
-            pass_fds=(socket_fd, progress_fd),
+            pass_fds=(socket_fd, progress_fd, *rings),
             env={**_MEMORY, **environment_of_policies(), descendants.VARIABLE: self._mark},
             start_new_session=True,
         )
@@ -301,6 +314,8 @@ class Child(asyncio.Protocol):
             ValueError: It is invalid.
         """
         events, worker = self._events, self.worker
+        if kind == messages.RING_VERDICT:
+            return partial(events.on_ring_verdict, worker, *messages.read_verdict(body))
         if kind == messages.READY:
             return partial(events.on_ready, worker, messages.read_ready(body))
         if kind == messages.TOPICS_LOADED:

@@ -21,9 +21,10 @@ import socket
 import sys
 import time
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from penstock import _native
 from penstock.configuration import ConfigurationError, PolicyConfiguration
 from penstock.configuration.processes.parent import end_with_parent
 from penstock.engine.chain import Chain, unusable
@@ -48,7 +49,7 @@ from penstock.engine.workers import messages
 from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, PREPARING, SharedProgress
 from penstock.engine.workers.topic_loading import TopicLoading
 from penstock.kafka.error_codes import POLICY_VIOLATION
-from penstock.kafka.records.batch import read_batch
+from penstock.kafka.records.batch import RecordBatch, read_batch
 from penstock.kafka.records.errors import UnreadableRecords
 from penstock.policy.counting import take_events
 from penstock.policy.sharing import put_shared, take_shared
@@ -63,6 +64,10 @@ _BUFFER_BYTES, _BUFFER_KEPT_BYTES = 2**18, 8 * 2**20
 _CHAINS_CACHED = 10_000
 _BATCHING_S = 0.002
 """A verdict waits this long at most, and until the batch after that is done."""
+_SAID_EVERY_S: Final = 0.0002
+"""How long native threads do not hear of outcomes while there are more batches."""
+_COUNTED_EVERY_MS: Final = 100
+_MICROSECONDS_MAX: Final = 2**32 - 1
 _AT_ONCE: Final = 32
 """After a batch that took longer, so many verdicts are sent immediately."""
 _PR_SET_NO_NEW_PRIVS = 38
@@ -104,10 +109,48 @@ class WorkerJudge:
         data: memoryview,
     ) -> PolicyVerdict:
         """Judge what one partition of a Produce request carries."""
-        begin = self._progress.begin
         self._attempt = attempt
-        begin(attempt)
+        self._progress.begin(attempt)
         self._policies.client = _client(client)
+        read = self._read(plan, version, data)
+        if isinstance(read, PolicyVerdict):
+            return read
+        chain, batch = read
+        if not chain.interceptors and not dropped_before:
+            if chain.plan.diverts:
+                return judge_and_divert(
+                    chain, partition, _topic_id(topic_id), batch, max_bytes=self._max_bytes
+                )
+            return chain.judge(partition, _topic_id(topic_id), StoredColumns(batch.records))
+        begin = self._progress.begin
+        begin(attempt, INTERCEPTING)
+        dropped, quarantined = messages.read_positions_before(dropped_before)
+        return intercept_and_judge(
+            chain,
+            partition,
+            _topic_id(topic_id),
+            batch,
+            dropped_before=frozenset(dropped),
+            quarantined_before=quarantined,
+            on_intercepted=partial(begin, attempt),
+            max_bytes=self._max_bytes,
+        )
+
+    def judge_in_ring(
+        self, plan: bytes, version: int, partition: int, topic_id: bytes, data: bytes
+    ) -> PolicyVerdict:
+        """Judge a batch of a ring: no policy intercepts it, or needs the client."""
+        self._policies.client = _client(b"")
+        read = self._read(plan, version, data)
+        if isinstance(read, PolicyVerdict):
+            return read
+        chain, batch = read
+        return chain.judge(partition, _topic_id(topic_id), StoredColumns(batch.records))
+
+    def _read(
+        self, plan: bytes, version: int, data: bytes | memoryview
+    ) -> tuple[Chain, RecordBatch] | PolicyVerdict:
+        """Return the policies of a topic, and the records of a batch; or why it is refused."""
         try:
             chain = self._chain(plan)
         except ConfigurationError as error:
@@ -121,24 +164,7 @@ class WorkerJudge:
             )
         except UnreadableRecords as error:
             return refused(error.code, error.message, "")
-        if not chain.interceptors and not dropped_before:
-            if chain.plan.diverts:
-                return judge_and_divert(
-                    chain, partition, _topic_id(topic_id), batch, max_bytes=self._max_bytes
-                )
-            return chain.judge(partition, _topic_id(topic_id), StoredColumns(batch.records))
-        begin(attempt, INTERCEPTING)
-        dropped, quarantined = messages.read_positions_before(dropped_before)
-        return intercept_and_judge(
-            chain,
-            partition,
-            _topic_id(topic_id),
-            batch,
-            dropped_before=frozenset(dropped),
-            quarantined_before=quarantined,
-            on_intercepted=partial(begin, attempt),
-            max_bytes=self._max_bytes,
-        )
+        return chain, batch
 
     def _preparing(self, begins: bool) -> None:
         """Run the clock of another deadline while a policy prepares."""
@@ -223,6 +249,87 @@ def _shared() -> bytes:
     return b"".join(messages.shared(take_shared()))
 
 
+class RingBatches:
+    """The batches that native threads of the gateway have judged here (`native/src/ring`)."""
+
+    def __init__(self, reader: Any, parent: socket.socket) -> None:
+        self._reader = reader
+        self._parent = parent
+        self._judge: WorkerJudge | None = None
+        self._counted_at = 0.0
+        self._is_counted = True
+
+    def begin(self, judge: WorkerJudge) -> None:
+        """Judge batches from now on."""
+        self._judge = judge
+
+    def judge_until_message(self) -> None:
+        """Judge batches until the parent has sent a message, or has ended."""
+        if self._judge is None:
+            return
+        descriptor, wait = self._parent.fileno(), self._reader.wait
+        while True:
+            self._judge_some(self._judge)
+            has_message = wait(descriptor, -1 if self._is_counted else _COUNTED_EVERY_MS)
+            if not self._is_counted and (
+                time.monotonic() - self._counted_at > _COUNTED_EVERY_MS / 1000
+            ):
+                self._send_counts(self._judge)
+            if has_message:
+                return
+
+    def judge_some(self) -> None:
+        """Judge the batches that are there, for a short time."""
+        if self._judge is not None:
+            self._judge_some(self._judge)
+
+    def _judge_some(self, judge: WorkerJudge) -> None:
+        take_next, answer, say = self._reader.next, self._reader.answer, self._reader.say
+        said_at = began = time.monotonic()
+        while (batch := take_next()) is not None:
+            number, version, partition, topic_id, plan, records = batch
+            verdict = _verdict_of(judge, version, partition, topic_id, plan, records)
+            now = time.monotonic()
+            if verdict is not ACCEPTED:  # before its outcome: Python may then wait for it
+                self._parent.sendall(messages.ring_verdict(number, verdict, now - began))
+            answer(verdict is ACCEPTED, min(int((now - began) * 1e6), _MICROSECONDS_MAX))
+            began = now
+            self._is_counted = False
+            if now - said_at > _SAID_EVERY_S:
+                say()
+                said_at = now
+                if _has_message(self._parent):
+                    break
+        say()
+
+    def _send_counts(self, judge: WorkerJudge) -> None:
+        self._is_counted, self._counted_at = True, time.monotonic()
+        counts = judge.counted()
+        if counts:
+            self._parent.sendall(counts)
+
+
+def _verdict_of(
+    judge: WorkerJudge, version: int, partition: int, topic_id: bytes, plan: bytes, records: bytes
+) -> PolicyVerdict:
+    """Return the verdict on a batch of a ring."""
+    try:
+        return judge.judge_in_ring(plan, version, partition, topic_id, records)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a panic of native code is no Exception
+        return _failure(error)
+
+
+def _failure(error: BaseException) -> PolicyVerdict:
+    return failed(
+        "of this topic",
+        f"could not be applied: {type(error).__name__}",
+        detail=frames_of(error),
+        cause=cause_of(error),
+    )
+
+
 class _Verdicts:
     """Verdicts about batches, and counts of policies, gathered for one system call."""
 
@@ -260,7 +367,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = socket.socket(fileno=int(sys.argv[1]))
     progress = SharedProgress(int(sys.argv[2]))
-    inbox = _messages(parent)
+    ring = _ring_of(sys.argv[3:], parent)
+    inbox = _messages(parent, ring)
     first = next(inbox, None)
     if first is None or first[0] != messages.LOAD:
         return
@@ -290,7 +398,10 @@ def main() -> None:
         messages.records_class(name, takes_client=name in policies.takes_client)
     )
     loading = TopicLoading(policies, progress.load)
-    _serve(_loading_when_idle(inbox, loading, judge, parent), judge, loading, progress, parent)
+    if ring is not None:
+        ring.begin(judge)
+    messages_in_turn = _loading_when_idle(inbox, loading, judge, parent, ring)
+    _serve(messages_in_turn, judge, loading, progress, parent, ring)
     for complaint in policies.close():
         sys.stderr.write(f"close() failed: {complaint}\n")
 
@@ -300,6 +411,7 @@ def _loading_when_idle(
     loading: TopicLoading,
     judge: WorkerJudge,
     parent: socket.socket,
+    ring: RingBatches | None,
 ) -> Iterator[tuple[int, memoryview, bool]]:
     """Yield messages; load topics while there are no messages."""
     for message in inbox:
@@ -309,6 +421,8 @@ def _loading_when_idle(
             report = loading.load_next()
             if report is not None:
                 parent.sendall(messages.topics_loaded(report) + judge.counted())
+            if ring is not None:
+                ring.judge_some()
             more = _has_message(parent)
 
 
@@ -327,6 +441,7 @@ def _serve(
     loading: TopicLoading,
     progress: SharedProgress,
     parent: socket.socket,
+    ring: RingBatches | None = None,
 ) -> None:
     """Handle the parent's messages in order, until there are no more."""
     verdicts = _Verdicts(parent, judge.counted)
@@ -346,6 +461,8 @@ def _serve(
                     verdicts.send()
             if not more:
                 verdicts.send()
+            if ring is not None:
+                ring.judge_some()
             continue
         verdicts.send()
         if kind == messages.JUDGE_ADMIN:
@@ -396,20 +513,24 @@ def _judge_batch(judge: WorkerJudge, body: memoryview) -> PolicyVerdict:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a panic of native code is no Exception
-        kind_of_error = type(error).__name__
-        return failed(
-            "of this topic",
-            f"could not be applied: {kind_of_error}",
-            detail=frames_of(error),
-            cause=cause_of(error),
-        )
+        return _failure(error)
 
 
-def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview, bool]]:
+def _ring_of(arguments: list[str], parent: socket.socket) -> RingBatches | None:
+    """Return the ring whose descriptors are in the arguments of the process."""
+    if not arguments:
+        return None
+    memory, work, *done = map(int, arguments)
+    return RingBatches(_native.RingReader(memory, work, done), parent)
+
+
+def _messages(
+    parent: socket.socket, ring: RingBatches | None = None
+) -> Iterator[tuple[int, memoryview, bool]]:
     """Read messages: kind, body, and whether another message has already been received.
 
     A body is valid until the next message. One system call reads all that has been sent, often
-    several messages.
+    several messages. While there are no messages, the batches of a ring are judged.
     """
     prefix = messages.PREFIX
     buffer = bytearray(_BUFFER_BYTES)
@@ -434,6 +555,8 @@ def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview, bool]]:
                 buffer = bytearray(max(needed, _BUFFER_BYTES))
             start, end = 0, len(partial_message)
             buffer[:end] = partial_message
+        if ring is not None:
+            ring.judge_until_message()
         with memoryview(buffer)[end:] as room:
             count = parent.recv_into(room)
         if not count:

@@ -1,0 +1,199 @@
+//! Batches that workers judge: each is written into the ring of its partition's worker, while its
+//! request waits.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::counts::Labels;
+use super::produce::Request;
+use super::relay::Exchange;
+use crate::ring::layout::Outcome;
+use crate::ring::pool::Pool;
+use crate::ring::sender::{Batch, Judged, Ring};
+
+/// A topic whose batches workers judge.
+pub struct Worked {
+    /// The labels of its batches.
+    pub labels: Arc<Labels>,
+    /// Its plan, encoded.
+    pub plan: Box<[u8]>,
+    /// Its id, for requests that have its name; zeros if it is not needed.
+    topic_id: [u8; 16],
+    pool: Arc<Pool>,
+}
+
+impl Worked {
+    /// A topic, by its name, the names of its policies, its plan, encoded, its id, and the workers.
+    pub fn new(
+        topic: &str,
+        policies: &str,
+        plan: &[u8],
+        topic_id: [u8; 16],
+        pool: Arc<Pool>,
+    ) -> Self {
+        let labels = Labels { topic: topic.into(), policies: policies.into() };
+        Self { labels: Arc::new(labels), plan: plan.into(), topic_id, pool }
+    }
+}
+
+/// A batch of a request.
+pub struct WorkedBatch {
+    /// Its topic.
+    pub topic: Arc<Worked>,
+    /// Its partition.
+    pub partition: i32,
+    /// The topic's id, if the request has it.
+    pub topic_id: Option<[u8; 16]>,
+    /// Where it is in the frame.
+    pub records: Range<usize>,
+    /// How many records it has, as its header says.
+    pub count: usize,
+}
+
+/// The outcome of a batch of a request that Python continues with.
+#[derive(Clone)]
+pub struct Early {
+    /// Its topic.
+    pub topic: Arc<Worked>,
+    /// The topic's id, if the request has it.
+    pub topic_id: Option<[u8; 16]>,
+    /// Its partition.
+    pub partition: i32,
+    /// The number of the ring.
+    pub ring: u64,
+    /// The number of the batch in this ring.
+    pub number: u64,
+    /// Whether it is accepted; otherwise the worker has sent its verdict.
+    pub is_accepted: bool,
+    /// How many seconds it was judged.
+    pub took_s: f64,
+}
+
+/// A batch that a worker has.
+struct Submitted {
+    ring: Arc<Ring>,
+    ticket: u64,
+    judged: Option<Judged>,
+}
+
+/// A request whose batches are being judged.
+pub struct Judging {
+    /// The request.
+    pub request: Request,
+    /// The request, as it is counted.
+    pub exchange: Exchange,
+    /// Its bytes, with those of its length.
+    pub size: usize,
+    submitted: Vec<Submitted>,
+    is_begun: bool,
+}
+
+/// What became of the batches of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Some are being judged.
+    Open,
+    /// All are accepted.
+    Accepted,
+    /// Python continues.
+    Pythons,
+}
+
+impl Judging {
+    /// A request of which no batch is submitted yet.
+    pub const fn new(request: Request, exchange: Exchange, size: usize) -> Self {
+        Self { request, exchange, size, submitted: Vec::new(), is_begun: false }
+    }
+
+    /// Return whether its batches are submitted.
+    pub const fn is_begun(&self) -> bool {
+        self.is_begun
+    }
+
+    /// Submit the batches; return false if Python has to have them judged.
+    pub fn begin(&mut self, frame: &[u8], connection: u64, thread: u16) -> bool {
+        self.is_begun = true;
+        for batch in &self.request.worked {
+            let topic = &batch.topic;
+            let ring = topic.pool.ring(topic.labels.topic.as_bytes(), batch.partition);
+            let records = frame.get(batch.records.clone());
+            let (Some(ring), Some(records)) = (ring, records) else { return false };
+            let submitted = ring.submit(&Batch {
+                connection,
+                thread,
+                version: self.exchange.version,
+                partition: batch.partition,
+                topic_id: batch.topic_id.unwrap_or(topic.topic_id),
+                plan: &topic.plan,
+                records,
+            });
+            let Some(ticket) = submitted else { return false };
+            self.submitted.push(Submitted { ring, ticket, judged: None });
+        }
+        true
+    }
+
+    /// Return the rings that have its batches.
+    pub fn rings(&self) -> impl Iterator<Item = &Arc<Ring>> {
+        self.submitted.iter().map(|batch| &batch.ring)
+    }
+
+    /// Note the outcome of a batch.
+    pub fn note(&mut self, ring: &Arc<Ring>, judged: Judged) {
+        let batch = self
+            .submitted
+            .iter_mut()
+            .find(|batch| batch.ticket == judged.ticket && Arc::ptr_eq(&batch.ring, ring));
+        if let Some(batch) = batch {
+            batch.judged = Some(judged);
+        }
+    }
+
+    /// Return what became of the batches.
+    pub fn decision(&self) -> Decision {
+        let mut decision = Decision::Accepted;
+        for batch in &self.submitted {
+            match batch.judged.map(|judged| judged.outcome) {
+                Some(Outcome::LeftOut) => return Decision::Pythons,
+                Some(Outcome::Accepted) => {}
+                None => decision = Decision::Open,
+                Some(Outcome::Verdict) if decision == Decision::Open => {}
+                Some(Outcome::Verdict) => decision = Decision::Pythons,
+            }
+        }
+        decision
+    }
+
+    /// Return the labels of its batches, and how many seconds each was judged.
+    pub fn judged(&self) -> impl Iterator<Item = (&WorkedBatch, f64)> {
+        let seconds = self.submitted.iter().map(|batch| batch.judged.map_or(0.0, |of| of.took_s));
+        self.request.worked.iter().zip(seconds)
+    }
+
+    /// Return the outcomes that there are, for Python.
+    pub fn outcomes(&self) -> Vec<Early> {
+        let batches = self.request.worked.iter().zip(&self.submitted);
+        batches
+            .filter_map(|(batch, submitted)| {
+                let judged = submitted.judged.filter(|of| of.outcome != Outcome::LeftOut)?;
+                Some(Early {
+                    topic: Arc::clone(&batch.topic),
+                    topic_id: batch.topic_id,
+                    partition: batch.partition,
+                    ring: submitted.ring.number(),
+                    number: judged.number,
+                    is_accepted: judged.outcome == Outcome::Accepted,
+                    took_s: judged.took_s,
+                })
+            })
+            .collect()
+    }
+
+    /// Wait for no outcome any more.
+    pub fn withdraw(&self) {
+        for batch in self.submitted.iter().filter(|batch| batch.judged.is_none()) {
+            batch.ring.withdraw(batch.ticket);
+        }
+    }
+}

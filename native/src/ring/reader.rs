@@ -1,0 +1,146 @@
+//! The worker's end of a ring.
+#![forbid(unsafe_code)]
+
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
+
+use super::layout::{self, DATA, DATA_BYTES, Outcome, Reply, SLOT_BYTES, Slot};
+use super::memory::Memory;
+use crate::lane::epoll::{Waker, duplicate_waker, wait_for_either};
+
+/// The worker's end.
+#[derive(Debug)]
+pub struct Reader {
+    memory: Memory,
+    work: Waker,
+    done: Vec<Waker>,
+    /// The number of the last batch that was read.
+    read: u64,
+    /// How many outcomes were written for each thread.
+    replies: [u64; layout::THREADS_MAX],
+    /// For which threads there are outcomes that they do not know of.
+    unsaid: [bool; layout::THREADS_MAX],
+}
+
+impl Reader {
+    /// Share the memory and the descriptors of a `Ring`.
+    ///
+    /// # Errors
+    /// They are not those of a ring.
+    pub fn open(memory: RawFd, work: RawFd, done: &[RawFd]) -> io::Result<Self> {
+        Ok(Self {
+            memory: Memory::open(memory, layout::BYTES)?,
+            work: duplicate_waker(work)?,
+            done: done.iter().map(|each| duplicate_waker(*each)).collect::<io::Result<_>>()?,
+            read: 0,
+            replies: [0; layout::THREADS_MAX],
+            unsaid: [false; layout::THREADS_MAX],
+        })
+    }
+
+    /// Return whether there is another batch.
+    pub fn has_more(&self) -> bool {
+        self.number(layout::WRITTEN) > self.read
+    }
+
+    /// Return the next batch, and note that it is being judged; None if there is none.
+    ///
+    /// Batches that are to be left out are answered here.
+    pub fn next(&mut self) -> Option<Slot> {
+        while self.has_more() {
+            let number = self.read.saturating_add(1);
+            let mut bytes = [0; SLOT_BYTES];
+            if !self.memory.read(layout::slot(number), &mut bytes) {
+                return None;
+            }
+            let slot = Slot::decode(&bytes).filter(|slot| slot.number == number && is_in(slot))?;
+            self.read = number;
+            if number <= self.number(layout::LEFT_OUT) {
+                self.reply(slot, Outcome::LeftOut, 0);
+                continue;
+            }
+            self.set(layout::CURRENT, number);
+            // It may have been recalled before it was known that it is being judged.
+            if number <= self.number(layout::LEFT_OUT) {
+                self.reply(slot, Outcome::LeftOut, 0);
+                continue;
+            }
+            return Some(slot);
+        }
+        None
+    }
+
+    /// Return the bytes of a batch: its plan, and its records.
+    pub fn bytes(&self, slot: &Slot) -> Option<(Vec<u8>, Vec<u8>)> {
+        let size = |count: u32| usize::try_from(count).ok();
+        let (mut plan, mut records) =
+            (vec![0; size(slot.plan_bytes)?], vec![0; size(slot.record_bytes)?]);
+        let start = DATA.saturating_add(size(slot.start)?);
+        let is_read = self.memory.read(start, &mut plan)
+            && self.memory.read(start.saturating_add(plan.len()), &mut records);
+        is_read.then_some((plan, records))
+    }
+
+    /// Write the outcome of a batch. The thread knows of it after `say`.
+    pub fn reply(&mut self, slot: Slot, outcome: Outcome, took_us: u32) {
+        self.set(layout::CURRENT, 0);
+        let thread = usize::from(slot.thread);
+        let (Some(count), Some(unsaid)) =
+            (self.replies.get_mut(thread), self.unsaid.get_mut(thread))
+        else {
+            return;
+        };
+        let reply = Reply { number: slot.number, took_us, outcome };
+        if self.memory.write(layout::reply(thread, *count), &reply.encode()) {
+            *count = count.saturating_add(1);
+            *unsaid = true;
+            if let Some(number) = self.memory.number(layout::outcomes(thread)) {
+                number.store(*count, Ordering::Release);
+            }
+        }
+    }
+
+    /// Wake the threads for which there are outcomes.
+    pub fn say(&mut self) {
+        for (unsaid, done) in self.unsaid.iter_mut().zip(&self.done) {
+            if std::mem::take(unsaid) {
+                done.wake();
+            }
+        }
+    }
+
+    /// Wait until there is a batch, or another descriptor is readable; return whether that is so.
+    ///
+    /// # Errors
+    /// The system does not do it.
+    pub fn wait(&self, other: RawFd, timeout_ms: i32) -> io::Result<bool> {
+        self.set(layout::WAITS, 1);
+        if self.has_more() {
+            self.set(layout::WAITS, 0);
+            return Ok(false);
+        }
+        let is_other = wait_for_either(&self.work, other, timeout_ms);
+        self.set(layout::WAITS, 0);
+        self.work.reset();
+        is_other
+    }
+
+    fn number(&self, at: usize) -> u64 {
+        self.memory.number(at).map_or(0, |number| number.load(Ordering::SeqCst))
+    }
+
+    fn set(&self, at: usize, value: u64) {
+        if let Some(number) = self.memory.number(at) {
+            number.store(value, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Whether the bytes of a batch are where those of batches are.
+fn is_in(slot: &Slot) -> bool {
+    let end = u64::from(slot.start)
+        .saturating_add(u64::from(slot.plan_bytes))
+        .saturating_add(u64::from(slot.record_bytes));
+    end <= DATA_BYTES as u64
+}

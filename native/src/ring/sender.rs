@@ -1,0 +1,532 @@
+//! The gateway's end of a ring.
+//!
+//! Each batch has an entry here, from the moment in which it is submitted until the worker has said
+//! its outcome. The place of a batch in the ring becomes free only then, whatever the worker writes.
+//! Batches of which nobody waits for the outcome any more stay for the same reason.
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::layout::{self, BATCHES_MAX, DATA, DATA_BYTES, LONGEST, Outcome, Reply, Slot};
+use super::memory::Memory;
+use super::turns::Turns;
+use crate::lane::epoll::Waker;
+use crate::lane::locked;
+
+/// A worker may always have so many batches.
+const AT_ONCE_MIN: usize = 2;
+/// And so many if they are quick.
+const AT_ONCE_MAX: usize = 512;
+/// It gets no more batches while its own are expected to take longer: the next client is chosen
+/// after them.
+const AHEAD_S: f64 = 0.02;
+/// More bytes do not wait here: Python has the memory budget.
+const WAITING_MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// A batch to be judged.
+#[derive(Debug, Clone, Copy)]
+pub struct Batch<'a> {
+    /// The connection that waits for the outcome.
+    pub connection: u64,
+    /// The thread of this connection.
+    pub thread: u16,
+    /// The version of the Produce request.
+    pub version: i16,
+    /// The partition.
+    pub partition: i32,
+    /// The topic's id; zeros where it is not known.
+    pub topic_id: [u8; 16],
+    /// The topic's plan, encoded.
+    pub plan: &'a [u8],
+    /// The batch as it was received.
+    pub records: &'a [u8],
+}
+
+/// The outcome of a batch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judged {
+    /// The connection.
+    pub connection: u64,
+    /// The batch, as `submit` named it.
+    pub ticket: u64,
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The batch's number, under which the worker sends its verdict.
+    pub number: u64,
+    /// How many seconds it was judged.
+    pub took_s: f64,
+}
+
+/// The state of a ring, for Python.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// The number of the batch that is being judged; 0 for none.
+    pub current: u64,
+    /// How many batches were written.
+    pub written: u64,
+    /// How many of them have an outcome.
+    pub answered: u64,
+    /// How many wait to be written.
+    pub waiting: usize,
+    /// Whether the worker has written nonsense.
+    pub is_broken: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    ticket: u64,
+    thread: u16,
+    connection: u64,
+    /// Whether nobody waits for it any more.
+    is_withdrawn: bool,
+    is_answered: bool,
+    expected_s: f64,
+    bytes: usize,
+    plan_bytes: usize,
+    start: usize,
+    /// Until where the ring is in use, from its beginning on.
+    end: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ticket: u64,
+    connection: u64,
+    thread: u16,
+    version: i16,
+    partition: i32,
+    topic_id: [u8; 16],
+    plan_bytes: usize,
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_closed: bool,
+    /// The last ticket.
+    ticket: u64,
+    /// The number of the first entry.
+    first: u64,
+    entries: VecDeque<Entry>,
+    /// How many entries have no outcome.
+    unanswered: usize,
+    expected_s: f64,
+    /// Until where bytes were written, from the beginning on, and what was skipped.
+    end: u64,
+    /// How many outcomes of each thread were read.
+    read: [u64; layout::THREADS_MAX],
+    turns: Turns<Waiting>,
+    waiting_bytes: usize,
+    /// The tickets that wait and that nobody waits for.
+    withdrawn: Vec<u64>,
+    /// The batches that were recalled, and that their threads do not know of.
+    recalled: Vec<(u16, Judged)>,
+}
+
+/// The gateway's end.
+#[derive(Debug)]
+pub struct Ring {
+    memory: Memory,
+    work: Waker,
+    done: Vec<Waker>,
+    state: Mutex<State>,
+    is_broken: AtomicBool,
+    /// Its number, by which Python knows it.
+    number: u64,
+    /// Which threads wait for its outcomes.
+    waited_by: [AtomicBool; layout::THREADS_MAX],
+}
+
+impl Ring {
+    /// Make a ring with a number for so many threads.
+    ///
+    /// # Errors
+    /// There is no memory, or there are no descriptors left.
+    pub fn new(number: u64, threads: usize) -> io::Result<Self> {
+        let threads = threads.clamp(1, layout::THREADS_MAX);
+        let done = (0..threads).map(|_| Waker::new()).collect::<io::Result<_>>()?;
+        let state = State { first: 1, ..State::default() };
+        Ok(Self {
+            memory: Memory::new(layout::BYTES)?,
+            work: Waker::new()?,
+            done,
+            state: Mutex::new(state),
+            is_broken: AtomicBool::new(false),
+            number,
+            waited_by: Default::default(),
+        })
+    }
+
+    /// Return its number.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Note that a thread waits for outcomes from now on; return false if it did before.
+    pub fn begin_waiting(&self, thread: u16) -> bool {
+        let place = self.waited_by.get(usize::from(thread));
+        place.is_some_and(|waits| !waits.load(Ordering::Relaxed) && !waits.swap(true, Ordering::Relaxed))
+    }
+
+    /// Return the descriptor of the memory.
+    pub fn memory(&self) -> BorrowedFd<'_> {
+        self.memory.as_fd()
+    }
+
+    /// Return the descriptor that is readable when there is work.
+    pub fn work(&self) -> BorrowedFd<'_> {
+        self.work.as_fd()
+    }
+
+    /// Return the descriptors that are written to when there are outcomes for a thread.
+    pub fn done(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.done.iter().map(Waker::as_fd)
+    }
+
+    /// Return the one of a thread.
+    pub fn done_of(&self, thread: u16) -> Option<&Waker> {
+        self.done.get(usize::from(thread))
+    }
+
+    /// Submit a batch; return its ticket, or None if Python has to have it judged.
+    pub fn submit(&self, batch: &Batch<'_>) -> Option<u64> {
+        let bytes = batch.plan.len().saturating_add(batch.records.len());
+        if bytes > LONGEST || usize::from(batch.thread) >= self.done.len() {
+            return None;
+        }
+        let mut state = locked(&self.state);
+        if state.is_closed {
+            return None;
+        }
+        state.ticket = state.ticket.saturating_add(1);
+        let ticket = state.ticket;
+        let pieces = [batch.plan, batch.records];
+        if state.turns.is_empty() && state.has_room(bytes) {
+            let head = Head::of(batch, ticket);
+            return self.write(&mut state, &head, &pieces).then_some(ticket);
+        }
+        if state.waiting_bytes.saturating_add(bytes) > WAITING_MAX_BYTES {
+            return None;
+        }
+        state.waiting_bytes = state.waiting_bytes.saturating_add(bytes);
+        let waiting = Waiting {
+            ticket,
+            connection: batch.connection,
+            thread: batch.thread,
+            version: batch.version,
+            partition: batch.partition,
+            topic_id: batch.topic_id,
+            plan_bytes: batch.plan.len(),
+            bytes: pieces.concat(),
+        };
+        state.turns.enter(batch.connection, waiting);
+        Some(ticket)
+    }
+
+    /// Write a batch for which there is room, and wake the worker; false if that is not possible.
+    fn write(&self, state: &mut State, head: &Head, pieces: &[&[u8]]) -> bool {
+        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let Some((start, end)) = state.place(bytes) else { return false };
+        let mut at = DATA.saturating_add(start);
+        for piece in pieces {
+            if !self.memory.write(at, piece) {
+                return false;
+            }
+            at = at.saturating_add(piece.len());
+        }
+        let number = state.next_number();
+        let small = |size: usize| u32::try_from(size).unwrap_or(0);
+        let slot = Slot {
+            number,
+            start: small(start),
+            plan_bytes: small(head.plan_bytes),
+            record_bytes: small(bytes.saturating_sub(head.plan_bytes)),
+            partition: head.partition,
+            version: head.version,
+            thread: head.thread,
+            topic_id: head.topic_id,
+        };
+        let (Some(written), Some(waits)) =
+            (self.memory.number(layout::WRITTEN), self.memory.number(layout::WAITS))
+        else {
+            return false;
+        };
+        if !self.memory.write(layout::slot(number), &slot.encode()) {
+            return false;
+        }
+        let expected_s = state.turns.begin(head.connection, head.has_waited);
+        state.end = end;
+        state.unanswered = state.unanswered.saturating_add(1);
+        state.expected_s += expected_s;
+        state.entries.push_back(Entry {
+            ticket: head.ticket,
+            thread: head.thread,
+            connection: head.connection,
+            is_withdrawn: false,
+            is_answered: false,
+            expected_s,
+            bytes,
+            plan_bytes: head.plan_bytes,
+            start,
+            end,
+        });
+        // The worker says that it waits, and then looks once more.
+        written.store(number, Ordering::SeqCst);
+        if waits.swap(0, Ordering::SeqCst) != 0 {
+            self.work.wake();
+        }
+        true
+    }
+
+    /// Return the outcomes for a thread, and let batches that wait follow.
+    pub fn take(&self, thread: u16) -> Vec<Judged> {
+        let mut state = locked(&self.state);
+        let mut judged = state.take_recalled(thread);
+        if self.read(&mut state, thread, &mut judged).is_none() {
+            self.is_broken.store(true, Ordering::Release);
+            state.is_closed = true;
+        }
+        state.free();
+        self.refill(&mut state);
+        judged
+    }
+
+    /// Read the outcomes for a thread; None if they end in nonsense.
+    fn read(&self, state: &mut State, thread: u16, into: &mut Vec<Judged>) -> Option<()> {
+        let place = usize::from(thread);
+        let before = *state.read.get(place)?;
+        let written = self.memory.number(layout::outcomes(place))?.load(Ordering::Acquire);
+        let count = written.wrapping_sub(before);
+        if count > BATCHES_MAX as u64 {
+            return None;
+        }
+        for position in before..written {
+            let mut bytes = [0; layout::REPLY_BYTES];
+            if !self.memory.read(layout::reply(place, position), &mut bytes) {
+                return None;
+            }
+            let judged = state.answer(Reply::decode(&bytes)?, thread)?;
+            *state.read.get_mut(place)? = position.saturating_add(1);
+            into.extend(judged);
+        }
+        Some(())
+    }
+
+    /// Write batches that wait, as far as there is room.
+    fn refill(&self, state: &mut State) {
+        while let Some(next) = state.turns.peek() {
+            if !state.has_room(next.bytes.len()) {
+                return;
+            }
+            let Some(next) = state.turns.pop() else { return };
+            state.waiting_bytes = state.waiting_bytes.saturating_sub(next.bytes.len());
+            if let Some(place) = state.withdrawn.iter().position(|each| *each == next.ticket) {
+                state.withdrawn.swap_remove(place);
+                continue;
+            }
+            let head = Head {
+                ticket: next.ticket,
+                connection: next.connection,
+                thread: next.thread,
+                version: next.version,
+                partition: next.partition,
+                topic_id: next.topic_id,
+                plan_bytes: next.plan_bytes,
+                has_waited: true,
+            };
+            self.write(state, &head, &[&next.bytes]);
+        }
+    }
+
+    /// Wait no more for the outcome of a batch.
+    pub fn withdraw(&self, ticket: u64) {
+        let mut state = locked(&self.state);
+        if let Some(entry) = state.entries.iter_mut().find(|entry| entry.ticket == ticket) {
+            entry.is_withdrawn = true;
+        } else if state.turns.iter().any(|waiting| waiting.ticket == ticket) {
+            state.withdrawn.push(ticket);
+        }
+    }
+
+    /// Have the worker leave out what it has not begun, and the threads what it has not judged; return
+    /// the plan of the batch that it judges now, which is empty if there is none.
+    pub fn recall(&self) -> Vec<u8> {
+        self.recall_all(&mut locked(&self.state))
+    }
+
+    /// Take no more batches, and recall all.
+    pub fn close(&self) -> Vec<u8> {
+        let mut state = locked(&self.state);
+        state.is_closed = true;
+        self.recall_all(&mut state)
+    }
+
+    fn recall_all(&self, state: &mut State) -> Vec<u8> {
+        if let Some(left_out) = self.memory.number(layout::LEFT_OUT) {
+            left_out.store(state.last_number(), Ordering::SeqCst);
+        }
+        let current = self.figure(layout::CURRENT);
+        let place = current.checked_sub(state.first).and_then(|place| usize::try_from(place).ok());
+        let entry = place.and_then(|place| state.entries.get(place));
+        let mut plan = Vec::new();
+        if let Some(entry) = entry.filter(|entry| !entry.is_answered) {
+            plan.resize(entry.plan_bytes, 0);
+            if !self.memory.read(DATA.saturating_add(entry.start), &mut plan) {
+                plan.clear();
+            }
+        }
+        state.withdraw_all();
+        for done in &self.done {
+            done.wake();
+        }
+        plan
+    }
+
+    /// Return whether it takes no more batches, and a thread has nothing to learn of any.
+    pub fn is_over(&self, thread: u16) -> bool {
+        let state = locked(&self.state);
+        state.is_closed && state.recalled.iter().all(|(of, _)| *of != thread)
+    }
+
+    /// Return its state.
+    pub fn figures(&self) -> Figures {
+        let state = locked(&self.state);
+        let written = state.last_number();
+        Figures {
+            current: self.figure(layout::CURRENT),
+            written,
+            answered: written.saturating_sub(state.unanswered as u64),
+            waiting: state.turns.iter().count(),
+            is_broken: self.is_broken.load(Ordering::Acquire),
+        }
+    }
+
+    fn figure(&self, at: usize) -> u64 {
+        self.memory.number(at).map_or(0, |number| number.load(Ordering::SeqCst))
+    }
+}
+
+/// A batch without its bytes.
+struct Head {
+    ticket: u64,
+    connection: u64,
+    thread: u16,
+    version: i16,
+    partition: i32,
+    topic_id: [u8; 16],
+    plan_bytes: usize,
+    has_waited: bool,
+}
+
+impl Head {
+    const fn of(batch: &Batch<'_>, ticket: u64) -> Self {
+        Self {
+            ticket,
+            connection: batch.connection,
+            thread: batch.thread,
+            version: batch.version,
+            partition: batch.partition,
+            topic_id: batch.topic_id,
+            plan_bytes: batch.plan.len(),
+            has_waited: false,
+        }
+    }
+}
+
+impl State {
+    fn next_number(&self) -> u64 {
+        self.first.saturating_add(self.entries.len() as u64)
+    }
+
+    fn last_number(&self) -> u64 {
+        self.next_number().saturating_sub(1)
+    }
+
+    /// Whether the worker may be sent another batch of so many bytes.
+    fn has_room(&self, bytes: usize) -> bool {
+        let may_have_more = self.unanswered < AT_ONCE_MIN
+            || (self.unanswered < AT_ONCE_MAX && self.expected_s <= AHEAD_S);
+        may_have_more && self.entries.len() < BATCHES_MAX && self.place(bytes).is_some()
+    }
+
+    /// Return where so many bytes begin, and until where the ring is in use then; None if there is
+    /// no room. Bytes of a batch are never in two pieces.
+    fn place(&self, bytes: usize) -> Option<(usize, u64)> {
+        let size = DATA_BYTES as u64;
+        let used_from = self.entries.front().map_or(self.end, |entry| {
+            entry.end.saturating_sub(entry.bytes as u64)
+        });
+        let mut start = self.end;
+        let at = start.checked_rem(size)?;
+        if at.saturating_add(bytes as u64) > size {
+            start = start.saturating_add(size.saturating_sub(at));
+        }
+        let end = start.saturating_add(bytes as u64);
+        let fits = end.saturating_sub(used_from) <= size;
+        fits.then_some((usize::try_from(start.checked_rem(size)?).ok()?, end))
+    }
+
+    /// Note an outcome; None for nonsense.
+    fn answer(&mut self, reply: Reply, thread: u16) -> Option<Option<Judged>> {
+        let place = usize::try_from(reply.number.checked_sub(self.first)?).ok()?;
+        let entry = self.entries.get_mut(place).filter(|entry| !entry.is_answered)?;
+        if entry.thread != thread {
+            return None;
+        }
+        entry.is_answered = true;
+        let took_s = f64::from(reply.took_us) / 1e6;
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.expected_s -= entry.expected_s;
+        if self.unanswered == 0 {
+            self.expected_s = 0.0;
+        }
+        if reply.outcome != Outcome::LeftOut {
+            self.turns.settle(entry.connection, entry.expected_s, took_s);
+        }
+        let (connection, ticket, outcome) = (entry.connection, entry.ticket, reply.outcome);
+        let judged = Judged { connection, ticket, outcome, number: reply.number, took_s };
+        Some((!entry.is_withdrawn).then_some(judged))
+    }
+
+    /// Have nobody wait for any batch: those who did learn of it.
+    fn withdraw_all(&mut self) {
+        let judged = |connection, ticket| Judged {
+            connection,
+            ticket,
+            outcome: Outcome::LeftOut,
+            number: 0,
+            took_s: 0.0,
+        };
+        for entry in &mut self.entries {
+            if !entry.is_answered && !entry.is_withdrawn {
+                self.recalled.push((entry.thread, judged(entry.connection, entry.ticket)));
+            }
+            entry.is_withdrawn = true;
+        }
+        let withdrawn = std::mem::take(&mut self.withdrawn);
+        let waiting = self.turns.drain().filter(|each| !withdrawn.contains(&each.ticket));
+        let waiting = waiting.map(|each| (each.thread, judged(each.connection, each.ticket)));
+        self.recalled.extend(waiting);
+        self.waiting_bytes = 0;
+    }
+
+    fn take_recalled(&mut self, thread: u16) -> Vec<Judged> {
+        if self.recalled.is_empty() {
+            return Vec::new();
+        }
+        let of_thread = self.recalled.extract_if(.., |(of, _)| *of == thread);
+        of_thread.map(|(_, judged)| judged).collect()
+    }
+
+    /// Let the places of batches that have an outcome be used again.
+    fn free(&mut self) {
+        while self.entries.front().is_some_and(|entry| entry.is_answered) {
+            self.entries.pop_front();
+            self.first = self.first.saturating_add(1);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Rings between threads and a worker, as random histories of both ends.
+#![cfg(target_os = "linux")]
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::AsRawFd;
+
+use penstock_native::ring::layout::{self, Outcome};
+use penstock_native::ring::memory::Memory;
+use penstock_native::ring::pool::Pool;
+use penstock_native::ring::reader::Reader;
+use penstock_native::ring::sender::{Batch, Ring};
+
+const THREADS: u16 = 3;
+
+/// Numbers that look random: xorshift.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+
+    fn bytes(&mut self, most: u64) -> Vec<u8> {
+        (0..self.below(most)).map(|_| self.below(256) as u8).collect()
+    }
+}
+
+fn reader_of(ring: &Ring) -> Reader {
+    let done: Vec<_> = ring.done().map(|each| each.as_raw_fd()).collect();
+    Reader::open(ring.memory().as_raw_fd(), ring.work().as_raw_fd(), &done).unwrap()
+}
+
+fn batch<'a>(connection: u64, plan: &'a [u8], records: &'a [u8]) -> Batch<'a> {
+    let thread = (connection % u64::from(THREADS)) as u16;
+    let partition = connection as i32;
+    Batch { connection, thread, version: 9, partition, topic_id: [7; 16], plan, records }
+}
+
+#[test]
+fn a_batch_is_judged() {
+    let ring = Ring::new(5, THREADS.into()).unwrap();
+    let mut reader = reader_of(&ring);
+    assert!(reader.next().is_none());
+    let ticket = ring.submit(&batch(4, b"plan", b"records")).unwrap();
+    let slot = reader.next().unwrap();
+    assert_eq!((slot.number, slot.version, slot.partition, slot.thread), (1, 9, 4, 1));
+    assert_eq!(slot.topic_id, [7; 16]);
+    assert_eq!(reader.bytes(&slot).unwrap(), (b"plan".to_vec(), b"records".to_vec()));
+    assert_eq!(ring.figures().current, 1);
+    reader.reply(slot, Outcome::Accepted, 1500);
+    assert!(ring.take(0).is_empty());
+    let judged = ring.take(1);
+    assert_eq!(judged.len(), 1);
+    assert_eq!((judged[0].connection, judged[0].ticket, judged[0].number), (4, ticket, 1));
+    assert_eq!(judged[0].outcome, Outcome::Accepted);
+    assert!((judged[0].took_s - 0.0015).abs() < 1e-9);
+    let figures = ring.figures();
+    assert_eq!((figures.current, figures.written, figures.answered), (0, 1, 1));
+}
+
+#[test]
+fn a_worker_waits_until_there_is_a_batch() {
+    let ring = Ring::new(1, 1).unwrap();
+    let reader = reader_of(&ring);
+    let other = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| reader.wait(other.as_raw_fd(), 60_000).unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        ring.submit(&batch(0, b"", b"records")).unwrap();
+        assert!(!waiting.join().unwrap());
+    });
+    assert!(reader.has_more());
+    assert!(!reader.wait(other.as_raw_fd(), 60_000).unwrap());
+}
+
+#[test]
+fn what_is_too_large_or_comes_after_the_end_is_pythons() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let large = vec![0; layout::LONGEST];
+    assert!(ring.submit(&batch(0, b"p", &large)).is_none());
+    assert!(ring.submit(&batch(0, b"", &large)).is_some());
+    assert!(ring.submit(&Batch { thread: THREADS, ..batch(0, b"", b"") }).is_none());
+    assert!(ring.close().is_empty());
+    assert!(ring.submit(&batch(0, b"", b"records")).is_none());
+}
+
+#[test]
+fn the_plan_of_the_batch_in_hand_is_known_when_batches_are_recalled() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let mut reader = reader_of(&ring);
+    for (connection, plan) in [(0, "slow"), (1, "next"), (2, "last")] {
+        ring.submit(&batch(connection, plan.as_bytes(), b"records")).unwrap();
+    }
+    let slot = reader.next().unwrap();
+    assert_eq!(ring.recall(), b"slow");
+    for thread in 0..THREADS {
+        let judged = ring.take(thread);
+        assert_eq!(judged.len(), 1);
+        assert_eq!(judged[0].outcome, Outcome::LeftOut);
+    }
+    // What it says afterwards concerns nobody; the others it leaves out.
+    reader.reply(slot, Outcome::Accepted, 1);
+    assert!(reader.next().is_none());
+    for thread in 0..THREADS {
+        assert!(ring.take(thread).is_empty());
+    }
+    assert_eq!(ring.figures().answered, 3);
+    assert!(ring.recall().is_empty());
+}
+
+/// A history of a ring, until everything has an outcome.
+fn run(seed: u64, ends: bool) {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let mut reader = reader_of(&ring);
+    let most = [10, 2_000, 900_000][random.below(3) as usize];
+    let mut sent: HashMap<u64, (u64, Vec<u8>)> = HashMap::new();
+    let (mut withdrawn, mut answered, mut by_number) =
+        (HashSet::new(), HashSet::new(), HashMap::new());
+    let mut in_hand = None;
+    let mut note = |judged: Vec<penstock_native::ring::sender::Judged>,
+                    sent: &HashMap<u64, (u64, Vec<u8>)>,
+                    by_number: &HashMap<u64, (Vec<u8>, Outcome)>,
+                    withdrawn: &HashSet<u64>| {
+        for of in judged {
+            let (connection, records) = &sent[&of.ticket];
+            assert_eq!(of.connection, *connection, "seed {seed}");
+            assert!(!withdrawn.contains(&of.ticket), "seed {seed}");
+            assert!(answered.insert(of.ticket), "seed {seed}: twice");
+            if of.outcome != Outcome::LeftOut {
+                let (judged, outcome) = &by_number[&of.number];
+                assert!(judged == records && *outcome == of.outcome, "seed {seed}");
+            }
+        }
+        answered.len()
+    };
+    for _ in 0..random.below(400) {
+        match random.below(20) {
+            0..7 => {
+                let records = random.bytes(most);
+                let connection = random.below(8);
+                if let Some(ticket) = ring.submit(&batch(connection, b"plan", &records)) {
+                    assert!(sent.insert(ticket, (connection, records)).is_none());
+                }
+            }
+            7..14 => {
+                if let Some(slot) = in_hand.take() {
+                    let outcome = [Outcome::Accepted, Outcome::Verdict][random.below(2) as usize];
+                    let (plan, records) = reader.bytes(&slot).unwrap();
+                    assert_eq!(plan, b"plan");
+                    by_number.insert(slot.number, (records, outcome));
+                    reader.reply(slot, outcome, random.below(40_000) as u32);
+                } else {
+                    in_hand = reader.next();
+                }
+            }
+            14..18 => {
+                let judged = ring.take(random.below(THREADS.into()) as u16);
+                note(judged, &sent, &by_number, &withdrawn);
+            }
+            18 if ends && random.below(10) == 0 => {
+                if random.below(4) == 0 { ring.close() } else { ring.recall() };
+            }
+            _ => {
+                let ticket = random.below(sent.len() as u64 + 1);
+                // A thread withdraws what it has no outcome of: it takes all first.
+                for thread in 0..THREADS {
+                    note(ring.take(thread), &sent, &by_number, &withdrawn);
+                }
+                let done = note(Vec::new(), &sent, &by_number, &withdrawn);
+                assert!(done <= sent.len());
+                if sent.contains_key(&ticket) {
+                    ring.withdraw(ticket);
+                    withdrawn.insert(ticket);
+                }
+            }
+        }
+        assert!(!ring.figures().is_broken, "seed {seed}");
+    }
+    let mut turns = 0;
+    loop {
+        if let Some(slot) = in_hand.take() {
+            by_number.insert(slot.number, (reader.bytes(&slot).unwrap().1, Outcome::Accepted));
+            reader.reply(slot, Outcome::Accepted, 10);
+        }
+        in_hand = reader.next();
+        for thread in 0..THREADS {
+            note(ring.take(thread), &sent, &by_number, &withdrawn);
+        }
+        let figures = ring.figures();
+        if in_hand.is_none() && figures.written == figures.answered && figures.waiting == 0 {
+            break;
+        }
+        turns += 1;
+        assert!(turns < 10_000, "seed {seed}: it never ends");
+    }
+    let done = note(Vec::new(), &sent, &by_number, &withdrawn);
+    assert!(done + withdrawn.len() >= sent.len(), "seed {seed}: an outcome is missing");
+}
+
+#[test]
+fn each_batch_has_one_outcome_in_all_histories() {
+    for seed in 0..60 {
+        run(seed, false);
+        run(seed, true);
+    }
+}
+
+/// A worker that writes anything anywhere: only its own batches suffer, and all come back.
+#[test]
+fn nonsense_of_a_worker_harms_only_its_own_batches() {
+    let mut broken = 0;
+    for seed in 0..300 {
+        let mut random = Random((seed + 1) * 0x9E37_79B9);
+        let ring = Ring::new(1, THREADS.into()).unwrap();
+        let mut reader = reader_of(&ring);
+        let memory = Memory::open(ring.memory().as_raw_fd(), layout::BYTES).unwrap();
+        let (mut sent, mut answered) = (HashSet::new(), HashSet::new());
+        for _ in 0..100 {
+            match random.below(6) {
+                0..2 => {
+                    sent.extend(ring.submit(&batch(random.below(5), b"plan", b"records")));
+                }
+                2 => {
+                    if let Some(slot) = reader.next() {
+                        reader.reply(slot, Outcome::Accepted, 5);
+                    }
+                }
+                3 => {
+                    // Where it matters most: counters, slots, outcomes.
+                    let at = random.below(1 << 18) as usize;
+                    let bytes = random.bytes(40);
+                    assert!(memory.write(at, &bytes));
+                }
+                4 => {
+                    let thread = random.below(THREADS.into()) as u16;
+                    let count = [0, 1, 5, u64::MAX][random.below(4) as usize];
+                    let number = memory.number(layout::outcomes(thread.into())).unwrap();
+                    number.store(count, std::sync::atomic::Ordering::SeqCst);
+                }
+                _ => {
+                    for of in ring.take(random.below(THREADS.into()) as u16) {
+                        assert!(sent.contains(&of.ticket) && answered.insert(of.ticket));
+                    }
+                }
+            }
+        }
+        broken += u32::from(ring.figures().is_broken);
+        ring.close();
+        for thread in 0..THREADS {
+            for of in ring.take(thread) {
+                assert!(sent.contains(&of.ticket) && answered.insert(of.ticket));
+            }
+            assert!(ring.is_over(thread));
+        }
+        assert_eq!(answered, sent, "seed {seed}");
+    }
+    assert!(broken > 100);
+}
+
+#[test]
+fn a_partition_has_the_ring_of_its_slot() {
+    use std::sync::Arc;
+    let pool = Pool::default();
+    assert!(pool.ring(b"orders", 0).is_none());
+    let rings = [1, 2].map(|number| Arc::new(Ring::new(number, 1).unwrap()));
+    pool.set(rings.iter().map(|ring| Some(Arc::clone(ring))).collect());
+    let numbers: HashSet<_> =
+        (0..20).map(|partition| pool.ring(b"orders", partition).unwrap().number()).collect();
+    assert_eq!(numbers.len(), 2);
+    pool.set(vec![None, None]);
+    assert!(pool.ring(b"orders", 0).is_none());
+}

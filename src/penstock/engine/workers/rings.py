@@ -1,0 +1,154 @@
+"""Rings: memory in which native threads of the gateway have batches judged by the workers.
+
+A native thread writes a batch into the ring of the worker that judges its partition, and reads the
+outcome there (`native/src/ring`). The schedule sees neither: here it is told which worker is busy
+with a batch of its ring, and it says which workers serve which partitions. Whatever is not the
+usual case leaves the ring: the batches of a worker that is blocked, killed or closed are recalled,
+so that their connections come back to Python, which submits them to the schedule.
+
+A topic whose batch has blocked a worker stays with the schedule for `SLOW_S`: it has deadlines for
+single batches, and knows which batch is to blame.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.engine.verdict import PolicyVerdict
+    from penstock.engine.workers.batch_to_judge import EarlyOutcome
+    from penstock.engine.workers.processes.worker import Worker
+
+SLOW_S: Final = 30.0
+_TOPICS_MAX: Final = 1_000
+_VERDICTS_MAX: Final = 1_000
+_numbers = count(1)
+
+
+class RingFigures(NamedTuple):
+    """The state of a ring.
+
+    Attributes:
+        current: The number of the batch that the worker judges; 0 for none.
+        written: How many batches were written.
+        answered: How many of them have an outcome.
+        waiting: How many wait to be written.
+        is_broken: Whether the worker has written what is not an outcome.
+    """
+
+    current: int
+    written: int
+    answered: int
+    waiting: int
+    is_broken: bool
+
+
+class WorkerRings:
+    """The rings of the workers of one supervisor.
+
+    Attributes:
+        pool: The native end: which ring serves which slot.
+    """
+
+    def __init__(
+        self, native: Any, threads: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Make no ring yet.
+
+        Args:
+            native: The native module.
+            threads: How many native threads the gateway has.
+            clock: Returns the time in seconds.
+        """
+        self._clock = clock
+        self._new_ring = native.Ring
+        self._threads = threads
+        self._rings: dict[Worker, Any] = {}
+        self._served: list[Worker | None] = []
+        self._slow_until: dict[str, float] = {}
+        self._numbers: dict[Worker, int] = {}
+        self._verdicts: dict[tuple[int, int], PolicyVerdict] = {}
+        self._expected: dict[tuple[int, int], Callable[[PolicyVerdict | None], None]] = {}
+        self.pool = native.RingPool()
+
+    def open(self, worker: Worker) -> Any | None:
+        """Return a ring for a worker; None if there are no descriptors left."""
+        number = next(_numbers)
+        try:
+            ring = self._rings[worker] = self._new_ring(number, self._threads)
+        except OSError:
+            return None
+        self._numbers[worker] = number
+        return ring
+
+    def put_verdict(self, worker: Worker, number: int, verdict: PolicyVerdict) -> None:
+        """Give the verdict on a batch that is not accepted to who waits for it, or keep it."""
+        key = self._numbers.get(worker, 0), number
+        on_verdict = self._expected.pop(key, None)
+        if on_verdict is not None:
+            on_verdict(verdict)
+            return
+        self._verdicts[key] = verdict
+        if len(self._verdicts) > _VERDICTS_MAX:  # of connections that have ended
+            del self._verdicts[next(iter(self._verdicts))]
+
+    def expect_verdict(
+        self, early: EarlyOutcome, on_verdict: Callable[[PolicyVerdict | None], None]
+    ) -> None:
+        """Call a function with the verdict on a batch; with None if it was lost with its worker."""
+        key = early.ring, early.number
+        verdict = ACCEPTED if early.is_accepted else self._verdicts.pop(key, None)
+        if verdict is None and early.ring in self._numbers.values():
+            self._expected[key] = on_verdict
+            return
+        on_verdict(verdict)
+
+    def follow(self, servers: list[Worker | None]) -> None:
+        """Let the workers that serve the slots have the batches of their partitions."""
+        if servers != self._served:
+            self._served = servers
+            self.pool.set([self._rings.get(worker) if worker else None for worker in servers])
+
+    def figures(self) -> dict[Worker, RingFigures]:
+        """Return the state of each ring."""
+        return {worker: RingFigures(*ring.figures()) for worker, ring in self._rings.items()}
+
+    def recall(self, worker: Worker) -> None:
+        """Have Python submit the batches of a worker's ring."""
+        ring = self._rings.get(worker)
+        if ring is not None:
+            self._note_slow(ring.recall())
+
+    def close(self, worker: Worker) -> None:
+        """Recall the batches of a worker that ends; it gets no more."""
+        ring = self._rings.pop(worker, None)
+        if ring is not None:
+            self.follow([None if server is worker else server for server in self._served])
+            self._note_slow(ring.close())
+
+    def forget(self, worker: Worker) -> None:
+        """Wait for no verdict of a worker that has ended."""
+        ring = self._numbers.pop(worker, None)
+        for key in [key for key in self._expected if key[0] == ring]:
+            self._expected.pop(key)(None)
+
+    def serves(self, topic: str) -> bool:
+        """Return whether the batches of a topic may be judged through rings."""
+        until = self._slow_until.get(topic)
+        return until is None or self._clock() >= until
+
+    def _note_slow(self, plan: bytes) -> None:
+        if plan:
+            now = self._clock()
+            if len(self._slow_until) >= _TOPICS_MAX:
+                self._slow_until = {
+                    topic: until for topic, until in self._slow_until.items() if until > now
+                }
+            self._slow_until[TopicPlan.decode(plan).topic] = now + SLOW_S

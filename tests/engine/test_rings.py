@@ -1,0 +1,241 @@
+"""Rings of workers: what the parent keeps of them, and what a worker does with its own."""
+
+import socket
+import threading
+
+import pytest
+
+from penstock import _native
+from penstock.engine.plans.topic_plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED, refused
+from penstock.engine.workers import messages
+from penstock.engine.workers.batch_to_judge import EarlyOutcome
+from penstock.engine.workers.processes.process import RingBatches
+from penstock.engine.workers.processes.worker import Worker
+from penstock.engine.workers.rings import SLOW_S, RingFigures, WorkerRings
+
+REFUSED = refused(87, "no", "P")
+
+
+@pytest.fixture
+def sockets():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, theirs
+
+
+class FakeRing:
+    """A ring that says what it was told."""
+
+    def __init__(self, number, threads):
+        self.number, self.threads = number, threads
+        self.plan = b""
+        self.calls = []
+
+    def recall(self):
+        self.calls.append("recall")
+        return self.plan
+
+    def close(self):
+        self.calls.append("close")
+        return self.plan
+
+    def figures(self):
+        return 3, 5, 2, 1, False
+
+
+class FakePool:
+    """The native pool."""
+
+    def __init__(self):
+        self.slots = []
+
+    def set(self, slots):
+        self.slots = slots
+
+
+class FakeNative:
+    """The native module."""
+
+    Ring = FakeRing
+    RingPool = FakePool
+
+
+class Clock:
+    """A clock that stands."""
+
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def rings_of(*workers):
+    clock = Clock()
+    rings = WorkerRings(FakeNative, 2, clock)
+    return rings, clock, [rings.open(worker) for worker in workers]
+
+
+def test_slots_have_the_rings_of_their_workers():
+    first, second = Worker(1), Worker(2)
+    rings, _, (of_first, of_second) = rings_of(first, second)
+    rings.follow([first, None, second])
+    assert rings.pool.slots == [of_first, None, of_second]
+    assert of_first.number != of_second.number
+    assert rings.figures() == dict.fromkeys((first, second), RingFigures(3, 5, 2, 1, False))
+
+
+def test_a_worker_that_ends_gets_no_batches():
+    first, second = Worker(1), Worker(2)
+    rings, _, (of_first, of_second) = rings_of(first, second)
+    rings.follow([first, second])
+    rings.close(first)
+    assert rings.pool.slots == [None, of_second]
+    assert of_first.calls == ["close"]
+    rings.close(first)
+    rings.recall(first)
+    assert of_first.calls == ["close"]
+
+
+def test_without_descriptors_a_worker_has_no_ring():
+    class Without(FakeNative):
+        @staticmethod
+        def Ring(*_):  # noqa: N802 - a class
+            raise OSError("too many open files")
+
+    rings = WorkerRings(Without, 2)
+    assert rings.open(Worker(1)) is None
+    rings.follow([None])
+    assert rings.figures() == {}
+
+
+def test_a_topic_that_blocked_a_worker_stays_away_for_a_while():
+    worker = Worker(1)
+    rings, clock, (ring,) = rings_of(worker)
+    rings.recall(worker)
+    assert rings.serves("orders")
+    ring.plan = TopicPlan(topic="orders").encoded
+    rings.recall(worker)
+    assert not rings.serves("orders")
+    assert rings.serves("payments")
+    clock.now += SLOW_S
+    assert rings.serves("orders")
+
+
+def early(ring, number=7, *, is_accepted=False):
+    return EarlyOutcome(b"plan", ring.number, number, is_accepted, 0.0)
+
+
+def test_a_verdict_is_given_to_who_expects_it_whatever_comes_first():
+    worker = Worker(1)
+    rings, _, (ring,) = rings_of(worker)
+    verdicts = []
+    rings.put_verdict(worker, 7, REFUSED)
+    rings.expect_verdict(early(ring), verdicts.append)
+    rings.expect_verdict(early(ring, 8), verdicts.append)
+    assert verdicts == [REFUSED]
+    rings.put_verdict(worker, 8, REFUSED)
+    assert verdicts == [REFUSED] * 2
+    rings.expect_verdict(early(ring, 9, is_accepted=True), verdicts.append)
+    assert verdicts[2] is ACCEPTED
+
+
+def test_a_verdict_that_is_lost_with_its_worker_is_none():
+    worker = Worker(1)
+    rings, _, (ring,) = rings_of(worker)
+    verdicts = []
+    rings.expect_verdict(early(ring), verdicts.append)
+    rings.forget(worker)
+    rings.expect_verdict(early(ring), verdicts.append)
+    assert verdicts == [None, None]
+
+
+def test_verdicts_that_nobody_expects_are_bounded():
+    worker = Worker(1)
+    rings, _, (ring,) = rings_of(worker)
+    for number in range(5000):
+        rings.put_verdict(worker, number, REFUSED)
+    verdicts = []
+    rings.expect_verdict(early(ring, 4999), verdicts.append)
+    rings.expect_verdict(early(ring, 0), verdicts.append)
+    assert verdicts == [REFUSED]
+
+
+class FakeReader:
+    """A worker's ring with some batches."""
+
+    def __init__(self, batches):
+        self.batches = batches
+        self.answers = []
+        self.said = 0
+
+    def next(self):
+        return self.batches.pop(0) if self.batches else None
+
+    def answer(self, accepted, took_us):
+        self.answers.append(accepted)
+        assert took_us >= 0
+
+    def say(self):
+        self.said += 1
+
+    def wait(self, _descriptor, _timeout_ms):
+        return True
+
+
+class FakeJudge:
+    """Refuses some records, fails for others."""
+
+    def judge_in_ring(self, _plan, _version, _partition, _topic_id, records):
+        if records == b"fail":
+            raise ValueError("no")
+        return ACCEPTED if records == b"fine" else REFUSED
+
+    def counted(self):
+        return b""
+
+
+def test_a_worker_answers_each_batch_and_sends_the_verdicts_that_are_no_acceptance(sockets):
+    ours, theirs = sockets
+    records = [b"fine", b"bad", b"fail", b"fine"]
+    reader = FakeReader(
+        [(number, 9, 0, bytes(16), b"plan", each) for number, each in enumerate(records, 1)]
+    )
+    batches = RingBatches(reader, theirs)
+    batches.judge_some()
+    assert reader.answers == []  # there are no policies yet
+    batches.begin(FakeJudge())
+    batches.judge_until_message()
+    assert reader.answers == [True, False, False, True]
+    assert reader.said
+    received = ours.recv(10_000)
+    verdicts = []
+    while received:
+        length, kind = messages.PREFIX.unpack_from(received)
+        body = received[messages.PREFIX.size : messages.PREFIX.size - 1 + length]
+        assert kind == messages.RING_VERDICT
+        verdicts.append(messages.read_verdict(body)[:2])
+        received = received[messages.PREFIX.size - 1 + length :]
+    assert [number for number, _ in verdicts] == [2, 3]
+    assert verdicts[0][1] == REFUSED
+    assert "ValueError" in verdicts[1][1].message
+
+
+@pytest.mark.skipif(not hasattr(_native, "Ring"), reason="native threads need Linux")
+def test_both_ends_of_a_ring_share_memory(sockets):
+    ring = _native.Ring(1, 2)
+    memory, work, *done = ring.descriptors()
+    assert len(done) == 2
+    reader = _native.RingReader(memory, work, done)
+    assert not reader.has_more
+    assert reader.next() is None
+    ours, theirs = sockets
+    waiting = threading.Timer(0.01, ours.send, [b"x"])
+    waiting.start()
+    assert reader.wait(theirs.fileno(), 60_000)
+    waiting.join()
+    assert ring.figures() == (0, 0, 0, 0, False)
+    assert ring.recall() == b""
+    assert ring.close() == b""
+    with pytest.raises(OSError, match="Invalid"):
+        _native.RingReader(work, work, done)
