@@ -92,6 +92,11 @@ impl Judge {
         self.add(Check::HasHeaders(names))
     }
 
+    /// Require records to have no header with one of these names.
+    fn has_no_headers(&self, names: Vec<String>) -> bool {
+        self.add(Check::HasNoHeaders(names))
+    }
+
     /// Return how many records a batch has if all are accepted, else None: for tests.
     fn accepts(&self, data: &[u8]) -> Option<usize> {
         self.made().accepts(data, &mut { judge::STEPS_A_READ })
@@ -134,14 +139,17 @@ impl Table {
         Self(Arc::new(table::Table::new(rows)))
     }
 
-    /// Remember a topic by its name until a time. Without `judge`, its batches are not judged.
-    fn know_name(&self, name: &str, judge: Option<&Judge>, until: f64) {
-        self.0.know_name(name.as_bytes(), topic(name, judge), until);
+    /// Remember a topic by its name until a time. Its batches are accepted if each of the judges
+    /// accepts them.
+    #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
+    fn know_name(&self, name: &str, judges: Vec<PyRef<'_, Judge>>, until: f64) {
+        self.0.know_name(name.as_bytes(), topic(name, &judges), until);
     }
 
     /// Remember a topic by its id, whose name never changes.
-    fn know_id(&self, id: [u8; 16], name: &str, judge: Option<&Judge>) {
-        self.0.know_id(id, name.as_bytes(), topic(name, judge));
+    #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
+    fn know_id(&self, id: [u8; 16], name: &str, judges: Vec<PyRef<'_, Judge>>) {
+        self.0.know_id(id, name.as_bytes(), topic(name, &judges));
     }
 
     /// Forget all topics.
@@ -166,10 +174,12 @@ pub fn decompressed<'py>(
     compression::decompressed(codec, data, limit).map(|found| PyBytes::new(py, &found))
 }
 
-fn topic(name: &str, judge: Option<&Judge>) -> Topic {
-    judge.map_or(Topic::Unjudged, |judge| {
-        Topic::Judged(Arc::new(Judged::new(name, Arc::clone(judge.made()))))
-    })
+fn topic(name: &str, judges: &[PyRef<'_, Judge>]) -> Topic {
+    if judges.is_empty() {
+        return Topic::Unjudged;
+    }
+    let judged = judges.iter().map(|judge| Judged::new(name, Arc::clone(judge.made())));
+    Topic::Judged(judged.collect())
 }
 
 /// The threads.

@@ -17,6 +17,7 @@ use penstock_native::lane::compression::decompressed;
 use penstock_native::lane::connection::GivenBack;
 use penstock_native::lane::counts::Counts;
 use penstock_native::lane::judge::{Check, Judge, Judged, STEPS_A_READ, Work};
+use penstock_native::lane::locked;
 use penstock_native::lane::produce::{self, Acks, names_no_leaders, read_acks, read_if_known};
 use penstock_native::lane::relay::{Exchange, Limits, Passed, Receiving, Relay, State};
 use penstock_native::lane::table::{Action, Table, Topic};
@@ -137,7 +138,7 @@ fn fits(text: &str) -> Check {
 
 fn judged_by(checks: Vec<Check>) -> Topic {
     let judge = Arc::new(Judge::new("names", checks, SMALL));
-    Topic::Judged(Arc::new(Judged::new("t", judge)))
+    Topic::Judged(Arc::new([Judged::new("t", judge)]))
 }
 
 const WITH_ID: &str = r#"{"type": "object", "required": ["id"]}"#;
@@ -471,6 +472,48 @@ fn each_check_has_its_say() {
 }
 
 #[test]
+fn records_with_one_of_some_headers_are_left_to_python() {
+    let names = || vec!["mark".to_owned(), "other".to_owned()];
+    let accepts = |headers: &[u8], steps: u64| {
+        let judge = Judge::new("", vec![Check::HasNoHeaders(names())], SMALL);
+        judge.accepts(&batch_with(&["1", "2"], headers), &mut { steps }).is_some()
+    };
+    assert!(accepts(&[0], STEPS_A_READ));
+    assert!(accepts(b"\x04\x0amarks\x02x\x06mar\x01", STEPS_A_READ));
+    assert!(!accepts(b"\x04\x06mar\x01\x08mark\x01", STEPS_A_READ)); // null, too, is there
+    assert!(!accepts(b"\x02\x0aother\x02x", STEPS_A_READ));
+    assert!(!accepts(b"\x04\x0amarks\x02x\x06mar\x01", 4)); // four headers are all the work
+}
+
+#[test]
+fn all_judges_of_a_topic_have_to_accept_and_each_of_them_counts() {
+    let judged = |text: &str, names: &str| {
+        Judged::new("t", Arc::new(Judge::new(names, vec![fits(text)], SMALL)))
+    };
+    let names = r#"{"required": ["name"]}"#;
+    let (enforced, observed) = (|| judged(WITH_ID, "enforced"), || judged(names, "observed"));
+    for judges in [[enforced(), observed()], [observed(), enforced()]] {
+        let table = table();
+        table.know_name(b"t", Topic::Judged(Arc::new(judges)), f64::INFINITY);
+        let mut relay = Relay::new(State::default(), table, LIMITS).unwrap();
+        let counts = Mutex::new(Counts::new(&[1.0]));
+        let mut sends = |value: &str| {
+            let frame = produced(1, &batch_of(&[value]));
+            relay.client_data(&frame, 1.0, &counts).bytes == frame.len()
+        };
+        assert!(!sends(r#"{"id": 1}"#));
+        assert!(!sends(r#"{"name": "n"}"#));
+        assert!(locked(&counts).collect().accepted.is_empty());
+        assert!(sends(r#"{"id": 1, "name": "n"}"#));
+        let mut found = locked(&counts).collect().accepted;
+        found.sort_by(|one, other| one.1.cmp(&other.1));
+        let named = found.iter().map(|(topic, by, count, _)| (&**topic, &**by, *count));
+        let named: Vec<_> = named.collect();
+        assert_eq!(named, [("t", "enforced", 1), ("t", "observed", 1)]);
+    }
+}
+
+#[test]
 fn what_is_too_much_work_for_one_read_is_left_to_python() {
     let table = table();
     let long = format!(r#"{{"items": {{"anyOf": [{}{{}}]}}}}"#, r#"{"type": "null"},"#.repeat(200));
@@ -505,7 +548,7 @@ fn a_large_batch_that_takes_too_long_is_left_before_its_end() {
     let large = batch::Limits { max_bytes: 1 << 20, max_records: 10_000 };
     let judge = Arc::new(Judge::new("names", vec![fits(WITH_ID)], large));
     let table = table();
-    table.know_name(b"t", Topic::Judged(Arc::new(Judged::new("t", judge))), f64::INFINITY);
+    table.know_name(b"t", Topic::Judged(Arc::new([Judged::new("t", judge)])), f64::INFINITY);
     let value = format!(r#"{{"id": 1, "x": "{}"}}"#, "x".repeat(1000));
     let counts = Mutex::default();
     let accepts = |records: usize, work: &mut Work| {
@@ -617,7 +660,7 @@ fn a_request_is_judged_by_what_is_known_of_its_topics_when_it_is_read() {
 fn a_topic_is_forgotten_by_its_name_with_its_ids_and_no_other_topic() {
     let table = table();
     let judged = |name: &str| {
-        Topic::Judged(Arc::new(Judged::new(name, Arc::new(Judge::new("", vec![], SMALL)))))
+        Topic::Judged(Arc::new([Judged::new(name, Arc::new(Judge::new("", vec![], SMALL)))]))
     };
     for (name, ids) in [("one", [1, 2]), ("two", [3, 4])] {
         table.know_name(name.as_bytes(), judged(name), f64::INFINITY);

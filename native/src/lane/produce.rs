@@ -155,8 +155,8 @@ fn acks_of(reader: &mut Reader<'_>, version: i16) -> Option<i16> {
 pub struct Request {
     /// Its acks.
     pub acks: i16,
-    /// The judge of each batch, and the place of the batch in the frame.
-    pub judged: Vec<(Arc<Judged>, Range<usize>)>,
+    /// The judges of each batch, and the place of the batch in the frame.
+    pub judged: Vec<(Arc<[Judged]>, Range<usize>)>,
     /// How often topics had been forgotten when it was read.
     forgotten: u64,
 }
@@ -237,7 +237,8 @@ fn end_structure(reader: &mut Reader<'_>, flexible: bool) -> Option<()> {
     if flexible && reader.byte()? != 0 { None } else { Some(()) }
 }
 
-/// Return whether all batches of a request are accepted; only then they are counted.
+/// Return whether all batches of a request are accepted by all their judges; only then they are
+/// counted.
 ///
 /// They are not if a topic was forgotten meanwhile: the request may have this topic, and Python has
 /// to judge it from then on.
@@ -250,11 +251,13 @@ pub fn accepts(
     counts: &Mutex<Counts>,
 ) -> bool {
     let mut accepted = Vec::new();
-    for (judged, records) in &request.judged {
+    for (judges, records) in &request.judged {
         let data = frame.get(records.clone()).unwrap_or_default();
-        match judged.judge.timed(data, now, work) {
-            Some((count, seconds)) => accepted.push((judged, count, seconds)),
-            None => return false,
+        for judged in judges.iter() {
+            match judged.judge.timed(data, now, work) {
+                Some((count, seconds)) => accepted.push((judged, count, seconds)),
+                None => return false,
+            }
         }
     }
     if !request.holds(table) {

@@ -45,8 +45,9 @@ struct Row {
 pub enum Topic {
     /// Nobody judges its batches.
     Unjudged,
-    /// They are judged here.
-    Judged(Arc<Judged>),
+    /// They are judged here, by each of these: by the policies that clients wait for, and by those
+    /// that only observe.
+    Judged(Arc<[Judged]>),
 }
 
 /// The topics that are known.

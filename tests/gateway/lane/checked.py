@@ -4,6 +4,7 @@ import json
 
 from penstock.configuration import load_configuration
 from penstock.engine.inline import InlineJudge
+from penstock.engine.modes.marks import NAMES as MARKS
 from penstock.engine.plans.declared import classes_here
 from penstock.policy import Header, Record
 from tests.gateways import write_configuration
@@ -51,6 +52,8 @@ def some_records(chance, most=4):
     """Return random records, of which none or all may be accepted."""
     ((values, keys),) = chance.choices(_POOLS, (6, 2, 2, 1))
     headers = (Header("h", b"1"),) if chance.random() < 0.2 else ()
+    if chance.random() < 0.05:
+        headers = (*headers, Header(chance.choice((*MARKS, "__mark.x")), None))
     return [
         Record(number, chance.choice(keys), chance.choice(values), headers)
         for number in range(chance.randrange(1, most))

@@ -3,17 +3,20 @@
 The same events happen to a session alone, and to one that is given to the native relay and taken
 back at random moments. After each event both have sent the same bytes, and are closed or not; and
 they have counted the same records. Of the topics, nobody judges `free`, workers judge `judged` and
-`other`, and `checked` is judged by a JSON Schema: inline in Python, or natively. Another gateway may
-have dropped records of a producer, so that its sequence numbers change.
+`other`, and `checked` is judged by a JSON Schema, in any mode but `quarantine`: inline in Python, or
+natively; where it only observes, beside, or natively. Another gateway may have dropped records of a
+producer, so that its sequence numbers change.
 """
 
 import random
 import uuid
+from collections import Counter
 
 import pytest
 from kio.static.primitive import i8
 
 from penstock import _native
+from penstock.configuration.topic_keys import ENFORCE, MARK, OBSERVE
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.lane.table import Action, compiled
@@ -46,6 +49,7 @@ JUDGED = (
     frozenset({"judged", "other", "checked"}),
     frozenset({"checked"}),
 )
+MODES = (ENFORCE, MARK, OBSERVE)
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +83,20 @@ class CountedRecords:
         self.records[topic, policies] = self.records.get((topic, policies), 0) + records
 
 
+class Observed:
+    """Observes batches at once."""
+
+    def __init__(self, talk):
+        self._talk = talk
+
+    def submit(self, batch, data):
+        talk = self._talk
+        if talk.policies.inline.accepts(batch.plan, batch.version, data):
+            talk.counts.accepted(batch.plan, data)
+        else:
+            talk.counts.add(batch.plan.topic, "would_refuse", 1)
+
+
 class SharedProducers:
     """The records of all gateways about producers are always read to the end."""
 
@@ -92,6 +110,7 @@ class Conversation(Loop):
     """A session with a topic that is judged by a schema, which may change."""
 
     schema = SCHEMAS[0]
+    mode = ENFORCE
     shared_producers = SharedProducers()
 
     def run(self, coroutine):
@@ -103,16 +122,22 @@ class Conversation(Loop):
 
     def for_topic(self, topic, own=None):
         if topic == "checked" and topic in self.judged:
-            return TopicPlan(topic=topic, validation_policy=CLASS, validation_setting=self.schema)
+            return TopicPlan(
+                topic=topic,
+                validation_policy=CLASS,
+                validation_setting=self.schema,
+                mode=self.mode,
+            )
         return super().for_topic(topic, own)
 
 
 class Alone:
     """A session that keeps its connection."""
 
-    def __init__(self, judged, inline):
-        self.talk = Conversation(judged=judged)
-        self.talk.policies = self.talk.policies._replace(inline=inline)
+    def __init__(self, judged, mode, inline):
+        self.talk = talk = Conversation(judged=judged)
+        talk.mode = mode
+        talk.policies = talk.policies._replace(inline=inline, observed=Observed(talk))
         # The session does not query the broker's state of producers.
         self.talk.session._supports_describe_producers = False
         self.talk.counts = CountedRecords()
@@ -149,10 +174,10 @@ class Alone:
         self.now += 10**6
         self.talk.producers.expire()
 
-    def reload(self, judged):
+    def reload(self, judged, mode):
         """Use other policies."""
         self.configs_change()
-        self.talk.judged = judged
+        self.talk.judged, self.talk.mode = judged, mode
         if not self.failed and self.talk.session.policies_changed():
             self.failed = True
             self.talk.session.closed()
@@ -175,12 +200,12 @@ class Alone:
 class HandedOver(Alone):
     """A session whose connection is given to the native relay, and taken back, at random."""
 
-    def __init__(self, judged, inline, chance):
-        super().__init__(judged, inline)
+    def __init__(self, judged, mode, inline, chance):
+        super().__init__(judged, mode, inline)
         self._follow()
         self._chance = chance
         self._relay = None
-        self.accepted = 0
+        self.accepted = Counter()
         self._buffers = {"client": b"", "broker": b""}
         self.given = self.forwarded = self.stopped = 0
 
@@ -192,9 +217,9 @@ class HandedOver(Alone):
         super().configs_change()
         self.talk.lane.forget(None)
 
-    def reload(self, judged):
+    def reload(self, judged, mode):
         self.take_back()
-        super().reload(judged)
+        super().reload(judged, mode)
         self._follow()
 
     def counted(self):
@@ -206,7 +231,7 @@ class HandedOver(Alone):
         _, _, accepted, _, _ = relay.collect()
         for topic, policies, records, buckets, _ in accepted:
             self.talk.counts.add(topic, policies, records)
-            self.accepted += sum(buckets)
+            self.accepted[self.talk.mode] += sum(buckets)
 
     def receive(self, side, data):
         if self._relay is None and not self.failed and self._chance.random() < 0.6:
@@ -353,9 +378,9 @@ class History:
 
     def __init__(self, seed, inline):
         self.chance = random.Random(seed)
-        judged = self.chance.choice(JUDGED)
-        self.alone = Alone(judged, inline)
-        self.handed = HandedOver(judged, inline, random.Random(f"{seed} owner"))
+        judged, mode = self.chance.choice(JUDGED), self.chance.choice(MODES)
+        self.alone = Alone(judged, mode, inline)
+        self.handed = HandedOver(judged, mode, inline, random.Random(f"{seed} owner"))
         self.both = (self.alone, self.handed)
         self.to_send = self.to_answer = self.read = b""
 
@@ -398,11 +423,11 @@ class History:
 
     def swap(self):
         chance = self.chance
-        judged = chance.choice(JUDGED)
+        judged, mode = chance.choice(JUDGED), chance.choice(MODES)
         record = record_of("checked" if chance.random() < 0.6 else chance.choice(TOPICS), chance)
         change = chance.choice(
             [
-                lambda histories: histories.reload(judged),
+                lambda histories: histories.reload(judged, mode),
                 lambda histories: histories.configs_change(),
                 lambda histories: histories.learn(*record),
                 lambda histories: histories.expire(),
@@ -447,7 +472,8 @@ class History:
 )
 def test_native_and_python_forwarding_of_a_connection_are_indistinguishable(part, inline):
     count = HISTORIES // 7
-    given = forwarded = stopped = accepted = translated = 0
+    given = forwarded = stopped = translated = 0
+    accepted = Counter()
     for seed in range(part * count, (part + 1) * count):
         history = History(seed, inline)
         try:
@@ -463,11 +489,11 @@ def test_native_and_python_forwarding_of_a_connection_are_indistinguishable(part
     assert given > count
     assert forwarded > 100 * count
     assert stopped > count // 4
-    assert accepted > count // 4
+    assert all(accepted[mode] > count // 12 for mode in MODES)
 
 
 def test_batches_of_topics_without_policies_are_forwarded_natively_once_the_topics_are_known():
-    handed = HandedOver(frozenset({"judged"}), None, random.Random(1))
+    handed = HandedOver(frozenset({"judged"}), ENFORCE, None, random.Random(1))
     rows = {key: (first, actions) for key, first, actions in compiled(handed.talk)}
     first, actions = rows[0]
     assert actions[9 - first] == Action.KNOWN

@@ -258,7 +258,7 @@ def _accepts_all(
 ) -> bool:
     """Return whether batches are accepted by the first of the plans of their topic.
 
-    The second has all policies: native threads judge no topic that is observed as well.
+    The second has all policies: native threads judge by those that only observe, too.
     """
     if inline is None:
         return False
