@@ -140,16 +140,16 @@ impl Table {
     }
 
     /// Remember a topic by its name until a time. Its batches are accepted if each of the judges
-    /// accepts them.
+    /// accepts them; with `unnumbered`, only those without a producer id.
     #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
-    fn know_name(&self, name: &str, judges: Vec<PyRef<'_, Judge>>, until: f64) {
-        self.0.know_name(name.as_bytes(), topic(name, &judges), until);
+    fn know_name(&self, name: &str, judges: Vec<PyRef<'_, Judge>>, unnumbered: bool, until: f64) {
+        self.0.know_name(name.as_bytes(), topic(name, &judges, unnumbered), until);
     }
 
     /// Remember a topic by its id, whose name never changes.
     #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
-    fn know_id(&self, id: [u8; 16], name: &str, judges: Vec<PyRef<'_, Judge>>) {
-        self.0.know_id(id, name.as_bytes(), topic(name, &judges));
+    fn know_id(&self, id: [u8; 16], name: &str, judges: Vec<PyRef<'_, Judge>>, unnumbered: bool) {
+        self.0.know_id(id, name.as_bytes(), topic(name, &judges, unnumbered));
     }
 
     /// Forget all topics.
@@ -174,12 +174,13 @@ pub fn decompressed<'py>(
     compression::decompressed(codec, data, limit).map(|found| PyBytes::new(py, &found))
 }
 
-fn topic(name: &str, judges: &[PyRef<'_, Judge>]) -> Topic {
-    if judges.is_empty() {
-        return Topic::Unjudged;
-    }
+fn topic(name: &str, judges: &[PyRef<'_, Judge>], unnumbered: bool) -> Topic {
     let judged = judges.iter().map(|judge| Judged::new(name, Arc::clone(judge.made())));
-    Topic::Judged(judged.collect())
+    match (judges.is_empty(), unnumbered) {
+        (_, true) => Topic::Unnumbered(judged.collect()),
+        (true, false) => Topic::Unjudged,
+        (false, false) => Topic::Judged(judged.collect()),
+    }
 }
 
 /// The threads.

@@ -514,6 +514,36 @@ fn all_judges_of_a_topic_have_to_accept_and_each_of_them_counts() {
 }
 
 #[test]
+fn batches_with_sequence_numbers_are_left_to_python_where_these_may_change() {
+    let table = table();
+    let judge = Arc::new(Judge::new("names", vec![fits(WITH_ID)], SMALL));
+    table.know_name(b"t", Topic::Unnumbered(Arc::new([Judged::new("t", judge)])), f64::INFINITY);
+    let plain = batch_of(&[r#"{"id": 1}"#]);
+    let with_producer = |id: i64, sequence: i32| {
+        let mut batch = plain.clone();
+        batch[43..51].copy_from_slice(&id.to_be_bytes());
+        batch[51..53].fill(0);
+        batch[53..57].copy_from_slice(&sequence.to_be_bytes());
+        sealed(batch)
+    };
+    let sends = |batch: &[u8]| {
+        let mut relay = Relay::new(State::default(), Arc::clone(&table), LIMITS).unwrap();
+        let frame = produced(1, batch);
+        sent(&mut relay, &frame) == passed(frame.len())
+    };
+    assert!(sends(&plain));
+    assert!(sends(&with_producer(-1, 0)));
+    assert!(sends(&with_producer(i64::MIN, 0)));
+    assert!(!sends(&batch_of(&["{}"])));
+    for (id, sequence) in [(0, 0), (7, 5), (i64::MAX, 0), (7, -1)] {
+        assert!(!sends(&with_producer(id, sequence)), "{id}");
+    }
+    for size in [0, 1, 60] {
+        assert!(!sends(&plain[..size]), "{size}");
+    }
+}
+
+#[test]
 fn what_is_too_much_work_for_one_read_is_left_to_python() {
     let table = table();
     let long = format!(r#"{{"items": {{"anyOf": [{}{{}}]}}}}"#, r#"{"type": "null"},"#.repeat(200));

@@ -217,8 +217,11 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
             let size = reader.length(flexible)?;
             let start = reader.position;
             let records = reader.take(usize::try_from(size).ok()?)?;
-            if let Topic::Judged(by) = topic {
+            if let Topic::Judged(by) | Topic::Unnumbered(by) = topic {
                 if number < 0 || (version < ZSTD_FROM && batch::is_zstd(records)) {
+                    return None;
+                }
+                if matches!(topic, Topic::Unnumbered(_)) && !batch::is_unnumbered(records) {
                     return None;
                 }
                 judged.push((Arc::clone(by), start..reader.position));

@@ -48,6 +48,9 @@ pub enum Topic {
     /// They are judged here, by each of these: by the policies that clients wait for, and by those
     /// that only observe.
     Judged(Arc<[Judged]>),
+    /// The same, but only those without a producer id: the sequence numbers of others may have to be
+    /// changed, whatever is accepted here.
+    Unnumbered(Arc<[Judged]>),
 }
 
 /// The topics that are known.

@@ -60,11 +60,14 @@ def some_records(chance, most=4):
     ]
 
 
-def checked_records(chance):
-    """Return a batch; it may be compressed, of a producer with sequence numbers, or broken."""
+def checked_records(chance, *, numbered=0.4):
+    """Return a batch; it may be compressed, of a producer with sequence numbers, or broken.
+
+    `numbered` is the share of those with sequence numbers.
+    """
     codec = chance.randrange(1, 5) if chance.random() < 0.3 else 0
     producer = {}
-    if chance.random() < 0.4:
+    if chance.random() < numbered:
         sequence = chance.randrange(20)
         producer = {"producer_id": chance.choice((7, 8)), "producer_epoch": 0,
                     "base_sequence": sequence}  # fmt: skip

@@ -3,9 +3,9 @@
 The same events happen to a session alone, and to one that is given to the native relay and taken
 back at random moments. After each event both have sent the same bytes, and are closed or not; and
 they have counted the same records. Of the topics, nobody judges `free`, workers judge `judged` and
-`other`, and `checked` is judged by a JSON Schema, in any mode but `quarantine`: inline in Python, or
-natively; where it only observes, beside, or natively. Another gateway may have dropped records of a
-producer, so that its sequence numbers change.
+`other`, and `checked` is judged by a JSON Schema, in any mode: inline in Python, or natively; where
+it only observes, beside, or natively. Another gateway may have dropped records of a producer, so
+that its sequence numbers change.
 """
 
 import random
@@ -16,7 +16,7 @@ import pytest
 from kio.static.primitive import i8
 
 from penstock import _native
-from penstock.configuration.topic_keys import ENFORCE, MARK, OBSERVE
+from penstock.configuration.topic_keys import ENFORCE, MARK, OBSERVE, QUARANTINE
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.lane.table import Action, compiled
@@ -31,6 +31,7 @@ from penstock.kafka.wire.errors import WireError
 from penstock.kafka.wire.schemas import load_request_schema
 from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge
 from tests.gateway.loops import Loop, numbered
+from tests.gateway.produce.quarantining import Letters
 from tests.gateway.sessions.talk import NO, answer, other, produce, produce_response
 from tests.kafka.wire.entities import coordinators
 from tests.kafka.wire.topic_answers import response as metadata
@@ -49,7 +50,7 @@ JUDGED = (
     frozenset({"judged", "other", "checked"}),
     frozenset({"checked"}),
 )
-MODES = (ENFORCE, MARK, OBSERVE)
+MODES = (ENFORCE, MARK, OBSERVE, QUARANTINE)
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +112,8 @@ class Conversation(Loop):
 
     schema = SCHEMAS[0]
     mode = ENFORCE
+    may_quarantine = keeps_decisions = True
+    dead_letters = Letters()
     shared_producers = SharedProducers()
 
     def run(self, coroutine):
@@ -119,6 +122,9 @@ class Conversation(Loop):
 
     def merged(self, topic, own):
         return own
+
+    def intercepts(self, topic):
+        return topic == "checked" and topic in self.judged and self.mode == QUARANTINE
 
     def for_topic(self, topic, own=None):
         if topic == "checked" and topic in self.judged:
@@ -320,9 +326,9 @@ def produce_of(number, chance, *topics, acks=1):
     return bytes(frame)
 
 
-def checked_of(number, chance, acks=1):
+def checked_of(number, chance, numbered, acks=1):
     """Return a request with a batch that is judged by a schema, perhaps with others."""
-    topics = [("checked", [(0, checked_records(chance))])]
+    topics = [("checked", [(0, checked_records(chance, numbered=numbered))])]
     data = b"records of %d" % number
     topics += [(name, [(0, data)]) for name in TOPICS[:3] if chance.random() < 0.15]
     chance.shuffle(topics)
@@ -346,10 +352,10 @@ def record_of(topic, chance):
     return kept[-1]
 
 
-def some_request(number, chance):
+def some_request(number, chance, numbered):
     kind = chance.randrange(24)
     if kind > 11:
-        return checked_of(number, chance, acks=chance.choice((0, 1, 1, -1)))
+        return checked_of(number, chance, numbered, acks=chance.choice((0, 1, 1, -1)))
     if kind < 4:
         return other(number)
     if kind < 6:
@@ -382,6 +388,7 @@ class History:
         self.alone = Alone(judged, mode, inline)
         self.handed = HandedOver(judged, mode, inline, random.Random(f"{seed} owner"))
         self.both = (self.alone, self.handed)
+        self.numbered = self.chance.choice((0.0, 0.4))
         self.to_send = self.to_answer = self.read = b""
 
     def run(self):
@@ -390,7 +397,7 @@ class History:
             event = chance.randrange(20)
             if event < 6:
                 number += 1
-                frame = some_request(number, chance)
+                frame = some_request(number, chance, self.numbered)
                 self.to_send += broken(frame, chance) if chance.random() < 0.01 else frame
             elif event < 11:
                 size = chance.choice((1, 5, 12, 40, 400, len(self.to_send)))
@@ -409,7 +416,7 @@ class History:
         for turn in range(40):
             if turn < 20:  # one after the other, as clients without others in flight send them
                 number += 1
-                self.to_send += some_request(number, chance)
+                self.to_send += some_request(number, chance, self.numbered)
             self.happens("receive", "client", self.to_send)
             self.to_send = b""
             if chance.random() < 0.03:
@@ -489,7 +496,7 @@ def test_native_and_python_forwarding_of_a_connection_are_indistinguishable(part
     assert given > count
     assert forwarded > 100 * count
     assert stopped > count // 4
-    assert all(accepted[mode] > count // 12 for mode in MODES)
+    assert all(accepted[mode] > count // 20 for mode in MODES), accepted
 
 
 def test_batches_of_topics_without_policies_are_forwarded_natively_once_the_topics_are_known():

@@ -6,6 +6,7 @@ Bounded in `make test`; `make fuzz` for more.
 import random
 import struct
 import uuid
+from dataclasses import replace
 
 import crc32c
 import pytest
@@ -304,6 +305,9 @@ def with_modes(folder, properties):
     talk = talk_with(InlineJudge(of, clock=lambda: 0.0, cpu_clock=lambda: 0.0), {"t": plan})
     talk.session.topics.put("t", ID)
     talk.beside = InlineJudge(of, clock=lambda: 0.0, cpu_clock=lambda: 0.0)
+    talk.keeps_decisions = True
+    talk.producers = Producers(now=lambda: 5.0, is_shared=True)
+    talk.producers.topics.on_topic = talk.lane.forget
     return talk
 
 
@@ -314,15 +318,37 @@ def learn_at_once(talk, topic="t"):
     talk.lane.passed(request.topics, [(talk.plans[topic], request.topics[0])], talk.session.topics)
 
 
-def test_topics_in_quarantine_are_not_judged_natively(tmp_path):
+NUMBERED = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+
+
+@pytest.mark.parametrize("version", [9, 13])
+def test_of_topics_in_quarantine_only_batches_without_producer_ids_pass_natively(tmp_path, version):
     talk = with_modes(tmp_path, {"penstock.mode": QUARANTINE})
+    plain, numbered = (of_one(RECORDS[0], version, **of) for of in ({}, NUMBERED))
+    for begin in (
+        lambda: None,
+        lambda: talk.producers.restore(*record_of("t"), 5.0),  # another gateway has dropped some
+        lambda: talk.producers.interceptors_changed(lambda _: True),
+    ):
+        begin()
+        learn(talk, plain)
+        assert native_forwards(talk, plain)
+        assert not python_forwards(talk, numbered)
+        assert not native_forwards(talk, numbered)
+
+
+@pytest.mark.parametrize("change", ["decisions", "ratio"])
+def test_topics_in_quarantine_whose_batches_count_or_wait_are_not_judged_natively(tmp_path, change):
+    ratio = {"penstock.quarantine.max.ratio": "0.5"} if change == "ratio" else {}
+    talk = with_modes(tmp_path, {"penstock.mode": QUARANTINE, **ratio})
+    talk.keeps_decisions = change != "decisions"
     learn_at_once(talk)
     assert not native_forwards(talk, of_one(RECORDS[0]))
 
 
-def of_one(record, version=9, acks=1):
+def of_one(record, version=9, acks=1, **of_producer):
     topic = ID if version == 13 else "t"
-    batch = encode_batch([RECORDS[0], record])
+    batch = encode_batch([RECORDS[0], record], **of_producer)
     return request_frame(produce_request([(topic, [(0, batch)])], version=version, acks=acks), 1)
 
 
@@ -353,6 +379,9 @@ MODES = {
     "observe and enforce": {"policies.p.mode": OBSERVE},
     "mark and observe": {"policies.p.mode": MARK, "policies.q.mode": OBSERVE},
     "enforce and mark": {"policies.q.mode": MARK},
+    "quarantine": {"penstock.mode": QUARANTINE},
+    "quarantine and mark": {"policies.p.mode": QUARANTINE, "policies.q.mode": MARK},
+    "quarantine and observe": {"policies.p.mode": QUARANTINE, "policies.q.mode": OBSERVE},
 }
 OF_MODES = [
     *RECORDS,
@@ -407,6 +436,14 @@ def test_of_a_topic_that_is_observed_as_well_large_batches_are_accepted_in_pytho
         data = memoryview(encode_batch([record]))
         assert talk.lane.accepts(talk.plans["t"], 9, data) is expected
     assert not talk.lane.accepts(talk.plans["t"].observed, 9, memoryview(b""))
+
+
+def test_a_dead_letter_topic_is_not_judged_by_the_policies_in_quarantine(tmp_path):
+    talk = with_modes(tmp_path, {"penstock.mode": QUARANTINE})
+    talk.plans["t"] = replace(talk.plans["t"], holds_dead_letters=True)
+    frame = of_one(Record(0, None, b"bad"), **NUMBERED)
+    learn(talk, frame)
+    assert native_forwards(talk, frame)
 
 
 @pytest.mark.parametrize("mode", [ENFORCE, OBSERVE])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from penstock.gateway.produce.forwarded_at_once import passes_accepted
 from penstock.gateway.produce.gateway import KnownTopics
 
 if TYPE_CHECKING:
@@ -56,11 +57,12 @@ class TableTopics(KnownTopics):
             name = names.name(topic.topic_id) if topic.topic_id is not None else topic.name
             if name is None or judges is None or postponed.has_topic(name):
                 continue
+            is_unnumbered = plan is not None and plan.quarantines
             if topic.topic_id is not None:
-                self.table.know_id(topic.topic_id.bytes, name, judges)
+                self.table.know_id(topic.topic_id.bytes, name, judges, is_unnumbered)
             else:
                 expiry = names.known_until(name) if are_stored else math.inf
-                self.table.know_name(name, judges, expiry)
+                self.table.know_name(name, judges, is_unnumbered, expiry)
 
     def accepts(self, plan: TopicPlan, version: int, data: memoryview) -> bool:
         inline, waited_for = self._gateway.policies.inline, plan.waited_for
@@ -81,10 +83,12 @@ class TableTopics(KnownTopics):
 
         Their order is that of the policies that requests wait for, and those that only observe.
         What any of them does not accept is Python's, which observes it in workers and forwards it.
-        In quarantine, sequence numbers may have to change: that is always Python's.
+        In quarantine they are for batches without a producer id (`passes_accepted`).
         """
         inline = self._gateway.policies.inline
-        if inline is None or plan.unusable or plan.quarantines:
+        if inline is None or plan.unusable:
+            return None
+        if plan.quarantines and not passes_accepted(plan, self._gateway):
             return None
         judges = []
         for part in filter(None, (plan.waited_for, plan.observed)):

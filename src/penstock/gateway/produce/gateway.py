@@ -80,6 +80,10 @@ class RoutingGateway(Protocol):
         """The producer state shared by all gateways; None where none is needed."""
 
     @property
+    def keeps_decisions(self) -> bool:
+        """Whether it is kept which records of a producer are not stored."""
+
+    @property
     def audit_topic(self) -> str:
         """The topic to which refusals are written, or nothing."""
 
@@ -98,10 +102,6 @@ class ProduceGateway(RoutingGateway, Protocol):
     @property
     def write_rights(self) -> WriteRights:
         """To which topics clients may write, where that has to be known."""
-
-    @property
-    def keeps_decisions(self) -> bool:
-        """Whether it is kept which records of a producer are not stored."""
 
     def open_decisions(self) -> None:
         """Begin to keep that; it takes a moment."""
