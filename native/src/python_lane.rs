@@ -157,7 +157,7 @@ impl Table {
         self.0.forget_topics();
     }
 
-    /// Forget a topic, by its name.
+    /// Forget a topic, by its name, unless only batches without a producer id are accepted for it.
     fn forget(&self, name: &str) {
         self.0.forget(name.as_bytes());
     }

@@ -541,6 +541,36 @@ fn batches_with_sequence_numbers_are_left_to_python_where_these_may_change() {
     for size in [0, 1, 60] {
         assert!(!sends(&plain[..size]), "{size}");
     }
+    let forgotten = table.topics().forgotten();
+    table.forget(b"t"); // sequence numbers change: it has none
+    assert!(sends(&plain));
+    assert_eq!(table.topics().forgotten(), forgotten);
+    table.forget_topics(); // policies change
+    assert!(!sends(&plain));
+}
+
+#[test]
+fn of_the_ids_of_a_topic_those_are_forgotten_whose_sequence_numbers_may_change() {
+    let table = table();
+    let unnumbered = || Topic::Unnumbered(Arc::new([]));
+    table.know_name(b"t", unnumbered(), f64::INFINITY);
+    table.know_id([1; 16], b"t", unnumbered());
+    table.know_id([2; 16], b"t", Topic::Unjudged);
+    let known = || {
+        let topics = table.topics();
+        let ids = [1, 2].map(|id| topics.with_id(&[id; 16]).is_some());
+        (topics.named(b"t", 0.0).is_some(), ids, topics.forgotten())
+    };
+    table.forget(b"t");
+    assert_eq!(known(), (true, [true, false], 1));
+    table.forget(b"t");
+    assert_eq!(known(), (true, [true, false], 1));
+    table.know_id([1; 16], b"t", Topic::Unjudged);
+    table.forget(b"t");
+    assert_eq!(known(), (true, [false, false], 2));
+    table.know_name(b"t", Topic::Unjudged, f64::INFINITY);
+    table.forget(b"t");
+    assert_eq!(known(), (false, [false, false], 3));
 }
 
 #[test]

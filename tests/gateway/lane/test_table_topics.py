@@ -331,7 +331,9 @@ def test_of_topics_in_quarantine_only_batches_without_producer_ids_pass_natively
         lambda: talk.producers.interceptors_changed(lambda _: True),
     ):
         begin()
-        learn(talk, plain)
+        if not native_forwards(talk, plain):  # also after a change that may concern any topic
+            learn(talk, plain)
+        talk.lane.forget("t")
         assert native_forwards(talk, plain)
         assert not python_forwards(talk, numbered)
         assert not native_forwards(talk, numbered)

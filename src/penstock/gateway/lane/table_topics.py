@@ -72,7 +72,11 @@ class TableTopics(KnownTopics):
         return inline.accepts_large(waited_for, version, data, judges[0])
 
     def forget(self, name: str | None) -> None:
-        """Forget a topic, or all of them."""
+        """Forget a topic, or all of them.
+
+        A topic of which only batches without a producer id are known stays known by its name: what
+        becomes of sequence numbers does not concern these.
+        """
         if name is None:
             self.table.forget_topics()
         else:

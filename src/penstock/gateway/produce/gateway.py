@@ -56,7 +56,8 @@ class KnownTopics(Protocol):
     def forget(self, name: str | None) -> None:
         """Forget a topic, or all of them: Python has to process the next batches.
 
-        After that no batch passes natively by earlier knowledge. Any thread may call it.
+        After that no batch passes natively by earlier knowledge, but those of a topic by its name
+        that have no sequence numbers. Any thread may call it.
         """
 
 
