@@ -168,7 +168,16 @@ def changed(frame, chance):
     return frame
 
 
-def test_random_inputs_pass_natively_only_if_python_forwards_them(talk, pytestconfig, chance):
+@pytest.mark.parametrize("mode", [ENFORCE, MARK, OBSERVE, QUARANTINE])
+def test_random_inputs_pass_natively_only_if_python_forwards_them(
+    loaded, mode, pytestconfig, chance
+):
+    plans = {topic: replace(plan, mode=mode) for topic, plan in loaded.plans.items()}
+    talk = talk_with(loaded.policies.inline, plans)
+    talk.keeps_decisions = True
+    talk.session.topics.put("second", uuid.UUID(int=8))  # policies that observe need it
+    for frame in all_frames():
+        learn(talk, frame)
     count = pytestconfig.getoption("fuzz_inputs")
     both = only_python = 0
     for number in range(count // INPUTS_OF_ONE):
@@ -180,7 +189,8 @@ def test_random_inputs_pass_natively_only_if_python_forwards_them(talk, pytestco
             both += passes
             only_python += in_python and not passes
     assert both > count // 20
-    assert only_python < both  # compressed batches, and requests that are not plain
+    # Compressed batches, requests that are not plain, and all that is only observed.
+    assert only_python < both or mode == OBSERVE
 
 
 @pytest.mark.parametrize("codec", [0, *COMPRESSED])
