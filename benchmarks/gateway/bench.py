@@ -62,6 +62,8 @@ VARIANTS = (
     "map one field, by batch",
     "drop a third, by batch",
 )
+MODES = ("observe", "mark", "quarantine", "quarantine, idempotent")
+"""Modes of the JSON Schema; in the last, producers are idempotent."""
 COMPARED = ("no policy", "trivial policy", "JSON Schema", "map one field")
 """Variants that another version runs, too."""
 OTHER = ", other version"
@@ -247,6 +249,16 @@ class Bench:
             "trivial policy, by batch": {**common, **judged, key: "policies.TrivialBatch"},
             "JSON Schema": {**common, **judged, key: "penstock.policies.JsonSchema"},
             "JSON Schema, in Python": {**common, **judged, key: "penstock.policies.JsonSchema"},
+            **{
+                f"JSON Schema, {mode}": {
+                    **common,
+                    **judged,
+                    key: "penstock.policies.JsonSchema",
+                    "penstock.mode": mode.removesuffix(", idempotent"),
+                    "errors.deadletterqueue.topic.replication.factor": "1",
+                }
+                for mode in MODES
+            },
             "three conditions": {**common, **CONDITIONS},
             **interceptors,
         }

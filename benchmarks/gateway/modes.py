@@ -5,8 +5,12 @@ or one in ten is bad. An interceptor drops the bad records, or changes them; a v
 them, and its mode is `quarantine` or `mark`. Each round runs every variant once, interleaved.
 Printed are the medians: records a second, CPU microseconds of all the gateway's processes for a
 record, and both as multiples of the interceptor's. About two minutes.
+
+Before that, a built-in policy judges requests of one good record in each mode, beside `enforce` and
+the bare relay (`small_requests`); `--small` ends there.
 """
 
+import argparse
 import statistics
 import sys
 import tempfile
@@ -18,6 +22,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
 from rich.table import Table
+from small_requests import OF_MODES, Load, compare
 
 from penstock.kafka.local import LocalKafka, free_ports
 
@@ -86,7 +91,20 @@ def send(address: str, topic: str, bad_each: int, records: int = RECORDS) -> flo
 
 
 def main() -> None:
-    """Run everything and print a table."""
+    """Run everything and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true", help="only requests of one record")
+    parser.add_argument("--rounds", type=int, default=3, help="of these requests")
+    options = parser.parse_args()
+    console = Console(width=110, highlight=False)
+    variants = ("bare relay", "JSON Schema", *OF_MODES)
+    console.print(compare(variants, [Load(1, 1500, 1)], 6.0, options.rounds))
+    if not options.small:
+        console.print(compare_interceptors())
+
+
+def compare_interceptors() -> Table:
+    """Run marks and quarantine next to interceptors; return a table."""
     took: dict[tuple[int, str], list[tuple[float, float]]] = {}
     with LocalKafka() as kafka, tempfile.TemporaryDirectory() as folder:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -128,7 +146,7 @@ def main() -> None:
             f"{used / RECORDS * 1e6:.1f}",
             f"{used / other[1]:.2f}" if other else "",
         )
-    Console(width=110, highlight=False).print(table)
+    return table
 
 
 if __name__ == "__main__":

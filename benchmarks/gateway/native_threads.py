@@ -108,7 +108,7 @@ def rate(_native, judged_by, threads: int) -> float:
     data, _ = batch(160, 3, 16_000)
     frame = request_frame(produce_request([("t", [(0, data)])], version=9, acks=1), 7)
     table = _native.Table([(PRODUCE, 0, bytes([WHOLE] * 13))])
-    table.know_name("t", judged_by, float("inf"))
+    table.know_name("t", [judged_by], False, float("inf"))
     lane = _native.Lane(threads, (), 2**30, time.monotonic())
     pairs = [(connected(), connected()) for _ in range(CONNECTIONS)]
     numbers = [

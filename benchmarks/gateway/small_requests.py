@@ -16,10 +16,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import Bench, RelayedKafka, cpu_s, order
+from bench import MODES, Bench, RelayedKafka, cpu_s, order
 from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
@@ -39,6 +40,14 @@ VARIANTS = (
     "JSON Schema",
     "JSON Schema, in Python",
 )
+OF_MODES = tuple(f"JSON Schema, {mode}" for mode in MODES)
+"""Variants that only run if they are named."""
+SETTINGS = {
+    "": {},
+    "ssl": {"security.protocol": "ssl", "enable.ssl.certificate.verification": False},
+    "idempotent": {"enable.idempotence": True, "acks": "all"},
+}
+"""Settings of producers, by what stands behind the comma of an address."""
 RECORD_BYTES = 160
 WARM_UP = 0.2
 """The part of a run that is not counted: connections, metadata, caches."""
@@ -71,8 +80,7 @@ LOADS = (
 
 def send(address: str, topic: str, load: Load, seconds: float) -> dict[str, float]:
     """Send at a fixed rate; return the reached rate, and latencies in ms."""
-    address, _, tls = address.partition(",")
-    trust = {"security.protocol": tls, "enable.ssl.certificate.verification": False} if tls else {}
+    address, _, kind = address.partition(",")
     producers = [
         Producer(
             {
@@ -82,7 +90,7 @@ def send(address: str, topic: str, load: Load, seconds: float) -> dict[str, floa
                 "acks": 1,
                 "queue.buffering.max.messages": 1_000_000,
                 "log_level": 0,
-                **trust,
+                **SETTINGS[kind],
             }
         )
         for _ in range(load.connections)
@@ -140,6 +148,13 @@ def send_elsewhere(address: str, topic: str, load: Load, seconds: float) -> dict
     return result
 
 
+def _kind(variant: str) -> str:
+    """Return what stands behind the address of a variant."""
+    if "TLS" in variant:
+        return ",ssl"
+    return ",idempotent" if variant.endswith(", idempotent") else ""
+
+
 def measure(bench: Bench, load: Load, seconds: float, rounds: int) -> dict[str, dict[str, float]]:
     """Run every variant in each round; return medians."""
     found: dict[str, dict[str, list[float]]] = {
@@ -150,7 +165,7 @@ def measure(bench: Bench, load: Load, seconds: float, rounds: int) -> dict[str, 
             topic = bench.topic()
             running = bench.gateways.get(variant)
             before = cpu_s(running) if running else 0.0
-            address = bench.address(variant) + (",ssl" if "TLS" in variant else "")
+            address = bench.address(variant) + _kind(variant)
             result = send_elsewhere(address, topic, load, seconds)
             used = cpu_s(running) - before if running else 0.0
             bench.delete(topic)
@@ -163,28 +178,19 @@ def measure(bench: Bench, load: Load, seconds: float, rounds: int) -> dict[str, 
     }
 
 
-def main() -> None:
-    """Run everything and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="three of the loads, one round")
-    parser.add_argument("--other", type=Path, help="a Python that has another version of Penstock")
-    parser.add_argument("--only", action="append", choices=VARIANTS, help="a variant to run")
-    parser.add_argument("--rounds", type=int, help="how often each variant runs")
-    parser.add_argument("--send", nargs=6, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.send:
-        address, topic, *numbers = options.send
-        *load, seconds = numbers
-        print(json.dumps(send(address, topic, Load(*map(int, load)), float(seconds))))
-        return
-    loads, rounds, seconds = (LOADS[1:4], 1, 4.0) if options.quick else (LOADS, 3, 6.0)
-    rounds = options.rounds or rounds
-    variants = ("bare relay", *options.only) if options.only else VARIANTS
+def compare(
+    variants: Sequence[str],
+    loads: Sequence[Load],
+    seconds: float,
+    rounds: int,
+    other: Path | None = None,
+) -> Table:
+    """Run variants, one of which is the bare relay; return a table."""
     table = Table(
         "requests", "variant", "CPU us a request", "to relay", "p50 ms", "p99 ms", "requests/s"
     )
     with RelayedKafka() as kafka, tempfile.TemporaryDirectory() as folder:
-        bench = Bench(kafka, Path(folder), variants, options.other)
+        bench = Bench(kafka, Path(folder), variants, other)
         try:
             for load in loads:
                 results = measure(bench, load, seconds, rounds)
@@ -203,6 +209,29 @@ def main() -> None:
                 table.add_section()
         finally:
             bench.close()
+    return table
+
+
+def main() -> None:
+    """Run everything and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="three of the loads, one round")
+    parser.add_argument("--other", type=Path, help="a Python that has another version of Penstock")
+    parser.add_argument(
+        "--only", action="append", choices=(*VARIANTS, *OF_MODES), help="a variant to run"
+    )
+    parser.add_argument("--rounds", type=int, help="how often each variant runs")
+    parser.add_argument("--send", nargs=6, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.send:
+        address, topic, *numbers = options.send
+        *load, seconds = numbers
+        print(json.dumps(send(address, topic, Load(*map(int, load)), float(seconds))))
+        return
+    loads, rounds, seconds = (LOADS[1:4], 1, 4.0) if options.quick else (LOADS, 3, 6.0)
+    rounds = options.rounds or rounds
+    variants = ("bare relay", *options.only) if options.only else VARIANTS
+    table = compare(variants, loads, seconds, rounds, options.other)
     Console(width=110, highlight=False).print(table)
 
 

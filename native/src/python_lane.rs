@@ -97,6 +97,11 @@ impl Judge {
         self.add(Check::HasHeaders(names))
     }
 
+    /// Require records to have no header with one of these names.
+    fn has_no_headers(&self, names: Vec<String>) -> bool {
+        self.add(Check::HasNoHeaders(names))
+    }
+
     /// Return how many records a batch has if all are accepted, else None: for tests.
     fn accepts(&self, data: &[u8]) -> Option<usize> {
         self.made().accepts(data, &mut { judge::STEPS_A_READ })
@@ -139,14 +144,17 @@ impl Table {
         Self(Arc::new(table::Table::new(rows)))
     }
 
-    /// Remember a topic by its name until a time. Without `judge`, its batches are not judged.
-    fn know_name(&self, name: &str, judge: Option<&Judge>, until: f64) {
-        self.0.know_name(name.as_bytes(), topic(name, judge), until);
+    /// Remember a topic by its name until a time. Its batches are accepted if each of the judges
+    /// accepts them; with `unnumbered`, only those without a producer id.
+    #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
+    fn know_name(&self, name: &str, judges: Vec<PyRef<'_, Judge>>, unnumbered: bool, until: f64) {
+        self.0.know_name(name.as_bytes(), topic(name, &judges, unnumbered), until);
     }
 
     /// Remember a topic by its id, whose name never changes.
-    fn know_id(&self, id: [u8; 16], name: &str, judge: Option<&Judge>) {
-        self.0.know_id(id, name.as_bytes(), topic(name, judge));
+    #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
+    fn know_id(&self, id: [u8; 16], name: &str, judges: Vec<PyRef<'_, Judge>>, unnumbered: bool) {
+        self.0.know_id(id, name.as_bytes(), topic(name, &judges, unnumbered));
     }
 
     /// Remember a topic whose batches workers judge, by its name until a time.
@@ -184,7 +192,7 @@ impl Table {
         self.0.forget_topics();
     }
 
-    /// Forget a topic, by its name.
+    /// Forget a topic, by its name, unless only batches without a producer id are accepted for it.
     fn forget(&self, name: &str) {
         self.0.forget(name.as_bytes());
     }
@@ -206,10 +214,13 @@ fn early<'py>(py: Python<'py>, of: &Early) -> EarlyOutcome<'py> {
     (topic, of.topic_id, of.partition, plan, of.ring, of.number, of.is_accepted, of.took_s)
 }
 
-fn topic(name: &str, judge: Option<&Judge>) -> Topic {
-    judge.map_or(Topic::Unjudged, |judge| {
-        Topic::Judged(Arc::new(Judged::new(name, Arc::clone(judge.made()))))
-    })
+fn topic(name: &str, judges: &[PyRef<'_, Judge>], unnumbered: bool) -> Topic {
+    let judged = judges.iter().map(|judge| Judged::new(name, Arc::clone(judge.made())));
+    match (judges.is_empty(), unnumbered) {
+        (_, true) => Topic::Unnumbered(judged.collect()),
+        (true, false) => Topic::Unjudged,
+        (false, false) => Topic::Judged(judged.collect()),
+    }
 }
 
 /// The threads.

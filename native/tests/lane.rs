@@ -17,6 +17,7 @@ use penstock_native::lane::compression::decompressed;
 use penstock_native::lane::connection::GivenBack;
 use penstock_native::lane::counts::Counts;
 use penstock_native::lane::judge::{Check, Judge, Judged, STEPS_A_READ, Work};
+use penstock_native::lane::locked;
 use penstock_native::lane::produce::{self, Acks, names_no_leaders, read_acks, read_if_known};
 use penstock_native::lane::relay::{Exchange, Limits, Passed, Receiving, Relay, State};
 use penstock_native::lane::table::{Action, Table, Topic};
@@ -137,7 +138,7 @@ fn fits(text: &str) -> Check {
 
 fn judged_by(checks: Vec<Check>) -> Topic {
     let judge = Arc::new(Judge::new("names", checks, SMALL));
-    Topic::Judged(Arc::new(Judged::new("t", judge)))
+    Topic::Judged(Arc::new([Judged::new("t", judge)]))
 }
 
 const WITH_ID: &str = r#"{"type": "object", "required": ["id"]}"#;
@@ -471,6 +472,108 @@ fn each_check_has_its_say() {
 }
 
 #[test]
+fn records_with_one_of_some_headers_are_left_to_python() {
+    let names = || vec!["mark".to_owned(), "other".to_owned()];
+    let accepts = |headers: &[u8], steps: u64| {
+        let judge = Judge::new("", vec![Check::HasNoHeaders(names())], SMALL);
+        judge.accepts(&batch_with(&["1", "2"], headers), &mut { steps }).is_some()
+    };
+    assert!(accepts(&[0], STEPS_A_READ));
+    assert!(accepts(b"\x04\x0amarks\x02x\x06mar\x01", STEPS_A_READ));
+    assert!(!accepts(b"\x04\x06mar\x01\x08mark\x01", STEPS_A_READ)); // null, too, is there
+    assert!(!accepts(b"\x02\x0aother\x02x", STEPS_A_READ));
+    assert!(!accepts(b"\x04\x0amarks\x02x\x06mar\x01", 4)); // four headers are all the work
+}
+
+#[test]
+fn all_judges_of_a_topic_have_to_accept_and_each_of_them_counts() {
+    let judged = |text: &str, names: &str| {
+        Judged::new("t", Arc::new(Judge::new(names, vec![fits(text)], SMALL)))
+    };
+    let names = r#"{"required": ["name"]}"#;
+    let (enforced, observed) = (|| judged(WITH_ID, "enforced"), || judged(names, "observed"));
+    for judges in [[enforced(), observed()], [observed(), enforced()]] {
+        let table = table();
+        table.know_name(b"t", Topic::Judged(Arc::new(judges)), f64::INFINITY);
+        let mut relay = Relay::new(State::default(), table, LIMITS).unwrap();
+        let counts = Mutex::new(Counts::new(&[1.0]));
+        let mut sends = |value: &str| {
+            let frame = produced(1, &batch_of(&[value]));
+            relay.client_data(&frame, 1.0, &counts).bytes == frame.len()
+        };
+        assert!(!sends(r#"{"id": 1}"#));
+        assert!(!sends(r#"{"name": "n"}"#));
+        assert!(locked(&counts).collect().accepted.is_empty());
+        assert!(sends(r#"{"id": 1, "name": "n"}"#));
+        let mut found = locked(&counts).collect().accepted;
+        found.sort_by(|one, other| one.1.cmp(&other.1));
+        let named = found.iter().map(|(topic, by, count, _)| (&**topic, &**by, *count));
+        let named: Vec<_> = named.collect();
+        assert_eq!(named, [("t", "enforced", 1), ("t", "observed", 1)]);
+    }
+}
+
+#[test]
+fn batches_with_sequence_numbers_are_left_to_python_where_these_may_change() {
+    let table = table();
+    let judge = Arc::new(Judge::new("names", vec![fits(WITH_ID)], SMALL));
+    table.know_name(b"t", Topic::Unnumbered(Arc::new([Judged::new("t", judge)])), f64::INFINITY);
+    let plain = batch_of(&[r#"{"id": 1}"#]);
+    let with_producer = |id: i64, sequence: i32| {
+        let mut batch = plain.clone();
+        batch[43..51].copy_from_slice(&id.to_be_bytes());
+        batch[51..53].fill(0);
+        batch[53..57].copy_from_slice(&sequence.to_be_bytes());
+        sealed(batch)
+    };
+    let sends = |batch: &[u8]| {
+        let mut relay = Relay::new(State::default(), Arc::clone(&table), LIMITS).unwrap();
+        let frame = produced(1, batch);
+        sent(&mut relay, &frame) == passed(frame.len())
+    };
+    assert!(sends(&plain));
+    assert!(sends(&with_producer(-1, 0)));
+    assert!(sends(&with_producer(i64::MIN, 0)));
+    assert!(!sends(&batch_of(&["{}"])));
+    for (id, sequence) in [(0, 0), (7, 5), (i64::MAX, 0), (7, -1)] {
+        assert!(!sends(&with_producer(id, sequence)), "{id}");
+    }
+    for size in [0, 1, 60] {
+        assert!(!sends(&plain[..size]), "{size}");
+    }
+    let forgotten = table.topics().forgotten();
+    table.forget(b"t"); // sequence numbers change: it has none
+    assert!(sends(&plain));
+    assert_eq!(table.topics().forgotten(), forgotten);
+    table.forget_topics(); // policies change
+    assert!(!sends(&plain));
+}
+
+#[test]
+fn of_the_ids_of_a_topic_those_are_forgotten_whose_sequence_numbers_may_change() {
+    let table = table();
+    let unnumbered = || Topic::Unnumbered(Arc::new([]));
+    table.know_name(b"t", unnumbered(), f64::INFINITY);
+    table.know_id([1; 16], b"t", unnumbered());
+    table.know_id([2; 16], b"t", Topic::Unjudged);
+    let known = || {
+        let topics = table.topics();
+        let ids = [1, 2].map(|id| topics.with_id(&[id; 16]).is_some());
+        (topics.named(b"t", 0.0).is_some(), ids, topics.forgotten())
+    };
+    table.forget(b"t");
+    assert_eq!(known(), (true, [true, false], 1));
+    table.forget(b"t");
+    assert_eq!(known(), (true, [true, false], 1));
+    table.know_id([1; 16], b"t", Topic::Unjudged);
+    table.forget(b"t");
+    assert_eq!(known(), (true, [false, false], 2));
+    table.know_name(b"t", Topic::Unjudged, f64::INFINITY);
+    table.forget(b"t");
+    assert_eq!(known(), (false, [false, false], 3));
+}
+
+#[test]
 fn what_is_too_much_work_for_one_read_is_left_to_python() {
     let table = table();
     let long = format!(r#"{{"items": {{"anyOf": [{}{{}}]}}}}"#, r#"{"type": "null"},"#.repeat(200));
@@ -505,7 +608,7 @@ fn a_large_batch_that_takes_too_long_is_left_before_its_end() {
     let large = batch::Limits { max_bytes: 1 << 20, max_records: 10_000 };
     let judge = Arc::new(Judge::new("names", vec![fits(WITH_ID)], large));
     let table = table();
-    table.know_name(b"t", Topic::Judged(Arc::new(Judged::new("t", judge))), f64::INFINITY);
+    table.know_name(b"t", Topic::Judged(Arc::new([Judged::new("t", judge)])), f64::INFINITY);
     let value = format!(r#"{{"id": 1, "x": "{}"}}"#, "x".repeat(1000));
     let counts = Mutex::default();
     let accepts = |records: usize, work: &mut Work| {
@@ -617,7 +720,7 @@ fn a_request_is_judged_by_what_is_known_of_its_topics_when_it_is_read() {
 fn a_topic_is_forgotten_by_its_name_with_its_ids_and_no_other_topic() {
     let table = table();
     let judged = |name: &str| {
-        Topic::Judged(Arc::new(Judged::new(name, Arc::new(Judge::new("", vec![], SMALL)))))
+        Topic::Judged(Arc::new([Judged::new(name, Arc::new(Judge::new("", vec![], SMALL)))]))
     };
     for (name, ids) in [("one", [1, 2]), ("two", [3, 4])] {
         table.know_name(name.as_bytes(), judged(name), f64::INFINITY);

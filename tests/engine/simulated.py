@@ -56,7 +56,7 @@ class World:
         self.reports: list[actions.LogError] = []
         self.ends: list = []
         self.rests: list[actions.Suspend] = []
-        self.rings: dict[Worker, "RingFigures"] = {}
+        self.rings: dict = {}
         self.recalled: list[Worker] = []
         self.begun_order: dict[tuple[object, object], list[JudgingJob]] = defaultdict(list)
         self.sent_count = 0

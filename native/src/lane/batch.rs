@@ -31,6 +31,11 @@ pub fn count_of(data: &[u8]) -> usize {
     usize::try_from(count).unwrap_or(0)
 }
 
+/// Return whether a batch has no sequence numbers; false without a header.
+pub fn is_unnumbered(data: &[u8]) -> bool {
+    data.first_chunk().is_some_and(|header| Header::read(header).producer_id < 0)
+}
+
 fn codec_of(data: &[u8]) -> Option<u16> {
     data.first_chunk().map(|header| Header::read(header).attributes & CODEC)
 }

@@ -108,6 +108,8 @@ pub enum Check {
     },
     /// Each record has headers with these names.
     HasHeaders(Vec<String>),
+    /// No record has a header with one of these names.
+    HasNoHeaders(Vec<String>),
 }
 
 impl Check {
@@ -170,6 +172,12 @@ impl Check {
                         own == name.as_bytes()
                     });
                     is_there && *work > 0
+                })
+            }),
+            Self::HasNoHeaders(names) => records.headers().all(|mut headers| {
+                headers.all(|(own, _)| {
+                    *work = work.saturating_sub(1);
+                    *work > 0 && names.iter().all(|name| own != name.as_bytes())
                 })
             }),
         }

@@ -157,8 +157,8 @@ fn acks_of(reader: &mut Reader<'_>, version: i16) -> Option<i16> {
 pub struct Request {
     /// Its acks.
     pub acks: i16,
-    /// The judge of each batch, and the place of the batch in the frame.
-    pub judged: Vec<(Arc<Judged>, Range<usize>)>,
+    /// The judges of each batch, and the place of the batch in the frame.
+    pub judged: Vec<(Arc<[Judged]>, Range<usize>)>,
     /// The batches that workers judge.
     #[cfg(target_os = "linux")]
     pub worked: Vec<WorkedBatch>,
@@ -231,7 +231,10 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
             }
             match topic {
                 Topic::Unjudged => {}
-                Topic::Judged(by) => judged.push((Arc::clone(by), start..reader.position)),
+                Topic::Unnumbered(_) if !batch::is_unnumbered(records) => return None,
+                Topic::Judged(by) | Topic::Unnumbered(by) => {
+                    judged.push((Arc::clone(by), start..reader.position));
+                }
                 #[cfg(target_os = "linux")]
                 Topic::Worked(by) => worked.push(WorkedBatch {
                     topic: Arc::clone(by),
@@ -261,7 +264,8 @@ fn end_structure(reader: &mut Reader<'_>, flexible: bool) -> Option<()> {
     if flexible && reader.byte()? != 0 { None } else { Some(()) }
 }
 
-/// Return whether all batches of a request are accepted; only then they are counted.
+/// Return whether all batches of a request are accepted by all their judges; only then they are
+/// counted.
 ///
 /// They are not if a topic was forgotten meanwhile: the request may have this topic, and Python has
 /// to judge it from then on.
@@ -274,11 +278,13 @@ pub fn accepts(
     counts: &Mutex<Counts>,
 ) -> bool {
     let mut accepted = Vec::new();
-    for (judged, records) in &request.judged {
+    for (judges, records) in &request.judged {
         let data = frame.get(records.clone()).unwrap_or_default();
-        match judged.judge.timed(data, now, work) {
-            Some((count, seconds)) => accepted.push((judged, count, seconds)),
-            None => return false,
+        for judged in judges.iter() {
+            match judged.judge.timed(data, now, work) {
+                Some((count, seconds)) => accepted.push((judged, count, seconds)),
+                None => return false,
+            }
         }
     }
     if !request.holds(table) {

@@ -48,11 +48,22 @@ struct Row {
 pub enum Topic {
     /// Nobody judges its batches.
     Unjudged,
-    /// They are judged here.
-    Judged(Arc<Judged>),
+    /// They are judged here, by each of these: by the policies that clients wait for, and by those
+    /// that only observe.
+    Judged(Arc<[Judged]>),
+    /// The same, but only those without a producer id: the sequence numbers of others may have to be
+    /// changed, whatever is accepted here.
+    Unnumbered(Arc<[Judged]>),
     /// They are judged by a worker, through its ring.
     #[cfg(target_os = "linux")]
     Worked(Arc<Worked>),
+}
+
+impl Topic {
+    /// Return whether batches with sequence numbers may be accepted.
+    const fn may_be_numbered(&self) -> bool {
+        !matches!(self, Self::Unnumbered(_))
+    }
 }
 
 /// The topics that are known.
@@ -88,8 +99,31 @@ impl Topics {
         self.forgotten = self.forgotten.wrapping_add(1);
     }
 
-    fn know(&self, name: &[u8]) -> bool {
-        self.names.contains_key(name) || self.ids_of.contains_key(name)
+    /// Return whether batches with sequence numbers may be accepted for a name, or one of its ids.
+    fn know_numbered(&self, name: &[u8]) -> bool {
+        self.names.get(name).is_some_and(|(topic, _)| topic.may_be_numbered())
+            || self.ids_of.get(name).is_some_and(|ids| {
+                ids.iter().any(|id| self.ids.get(id).is_some_and(Topic::may_be_numbered))
+            })
+    }
+
+    /// Forget a name and its ids, but for those whose batches have no sequence numbers.
+    fn forget_numbered(&mut self, name: &[u8]) {
+        if self.names.get(name).is_some_and(|(topic, _)| topic.may_be_numbered()) {
+            self.names.remove(name);
+        }
+        let Some(own) = self.ids_of.get_mut(name) else { return };
+        let ids = &mut self.ids;
+        own.retain(|id| {
+            let stays = ids.get(id).is_some_and(|topic| !topic.may_be_numbered());
+            if !stays {
+                ids.remove(id);
+            }
+            stays
+        });
+        if own.is_empty() {
+            self.ids_of.remove(name);
+        }
     }
 }
 
@@ -140,17 +174,15 @@ impl Table {
         *topics = Topics { forgotten: topics.forgotten, ..Topics::default() };
     }
 
-    /// Forget a topic: its name, and the ids of all topics that had it.
+    /// Forget a topic, its name and the ids of all topics that had it: sequence numbers of its
+    /// producers may have to change. Batches that have none are accepted as before.
     pub fn forget(&self, name: &[u8]) {
-        if !self.topics().know(name) {
+        if !self.topics().know_numbered(name) {
             return; // nobody has to wait
         }
         let mut topics = self.changed();
         topics.count_forgotten();
-        topics.names.remove(name);
-        for id in topics.ids_of.remove(name).unwrap_or_default() {
-            topics.ids.remove(&id);
-        }
+        topics.forget_numbered(name);
     }
 
     fn changed(&self) -> RwLockWriteGuard<'_, Topics> {

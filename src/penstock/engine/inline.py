@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from penstock.configuration import ConfigurationError
 from penstock.configuration.declared_keys import is_own
 from penstock.configuration.interfaces import VALIDATION
+from penstock.engine.modes.marks import NAMES as MARKS
 from penstock.engine.modes.marks import has_marks
 from penstock.engine.plans.configured_policy import ConfiguredPolicy
 from penstock.engine.plans.loading import load_class
@@ -142,7 +143,7 @@ class InlineJudge:
         self._is_bounded: dict[tuple[str, str], bool] = {}
         self._suspended_until: dict[tuple[str, str], float] = {}
         self._large_from: dict[tuple[str, str], float] = {}
-        self._native_judges: dict[tuple[str, str], NativeJudge | None] = {}
+        self._native_judges: dict[tuple[tuple[str, str], bool], NativeJudge | None] = {}
         self._turn = 0.0
         self._left_s = BUDGET_S
         instances: list[tuple[str, InlinePolicy]] = []
@@ -166,9 +167,13 @@ class InlineJudge:
         plan = Plan(configuration)
         for glob in plan.globs:
             topic_plan = plan.for_pattern(glob)
-            waited_for = topic_plan.waited_for if topic_plan is not None else None
-            for name, text in self._policies_of(waited_for) if waited_for is not None else ():
-                self._find_out(name, text)
+            if topic_plan is not None:
+                for part in filter(None, (topic_plan.waited_for, topic_plan.observed)):
+                    self._find_out_all(part)
+
+    def _find_out_all(self, plan: TopicPlan) -> None:
+        for name, text in self._policies_of(plan):
+            self._find_out(name, text)
 
     @property
     def has_policy(self) -> bool:
@@ -276,20 +281,27 @@ class InlineJudge:
         batches.
 
         Args:
-            plan: The topic's policies.
+            plan: The policies that a request waits for, or those that only observe.
             new: Makes a judge that looks for nothing, by the names of the policies, the most bytes
                 of a batch and the most records.
         """
-        if plan.marks or not self.judges(plan):
+        if not self.judges(plan):
             return None
-        judged_by = _judged_by(plan)
+        judged_by = _judged_by(plan), plan.marks
         if judged_by not in self._native_judges:
             if len(self._native_judges) >= self._max_texts:
                 return None
-            judge = new(plan.policy_names, self._native_max_bytes, self._native_max_records)
-            can = all(self._adds(name, judged_by[1], judge) for name in plan.policies)
-            self._native_judges[judged_by] = judge if can else None
+            self._native_judges[judged_by] = self._new_judge(plan, new)
         return self._native_judges[judged_by]
+
+    def _new_judge(
+        self, plan: TopicPlan, new: Callable[[str, int, int], NativeJudge]
+    ) -> NativeJudge | None:
+        judge = new(plan.policy_names, self._native_max_bytes, self._native_max_records)
+        if plan.marks:  # as `accepts`: those that a client has written are removed
+            judge.has_no_headers(list(MARKS))
+        text = plan.validation_setting or ""
+        return judge if all(self._adds(name, text, judge) for name in plan.policies) else None
 
     def _adds(self, name: str, text: str, judge: NativeJudge) -> bool:
         """Configure a native judge as a policy is; return whether that is possible."""

@@ -51,6 +51,9 @@ class NativeJudge(Protocol):
     def has_headers(self, names: list[str]) -> bool:
         """Require that records have headers with these names."""
 
+    def has_no_headers(self, names: list[str]) -> bool:
+        """Require that no record has a header with one of these names."""
+
     def accepts_in_time(self, data: bytes) -> bool:
         """Return whether all records of a batch are accepted; False if that takes too long."""
 

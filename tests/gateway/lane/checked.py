@@ -4,6 +4,7 @@ import json
 
 from penstock.configuration import load_configuration
 from penstock.engine.inline import InlineJudge
+from penstock.engine.modes.marks import NAMES as MARKS
 from penstock.engine.plans.declared import classes_here
 from penstock.policy import Header, Record
 from tests.gateways import write_configuration
@@ -51,17 +52,22 @@ def some_records(chance, most=4):
     """Return random records, of which none or all may be accepted."""
     ((values, keys),) = chance.choices(_POOLS, (6, 2, 2, 1))
     headers = (Header("h", b"1"),) if chance.random() < 0.2 else ()
+    if chance.random() < 0.05:
+        headers = (*headers, Header(chance.choice((*MARKS, "__mark.x")), None))
     return [
         Record(number, chance.choice(keys), chance.choice(values), headers)
         for number in range(chance.randrange(1, most))
     ]
 
 
-def checked_records(chance):
-    """Return a batch; it may be compressed, of a producer with sequence numbers, or broken."""
+def checked_records(chance, *, numbered=0.4):
+    """Return a batch; it may be compressed, of a producer with sequence numbers, or broken.
+
+    `numbered` is the share of those with sequence numbers.
+    """
     codec = chance.randrange(1, 5) if chance.random() < 0.3 else 0
     producer = {}
-    if chance.random() < 0.4:
+    if chance.random() < numbered:
         sequence = chance.randrange(20)
         producer = {"producer_id": chance.choice((7, 8)), "producer_epoch": 0,
                     "base_sequence": sequence}  # fmt: skip

@@ -3,17 +3,20 @@
 The same events happen to a session alone, and to one that is given to the native relay and taken
 back at random moments. After each event both have sent the same bytes, and are closed or not; and
 they have counted the same records. Of the topics, nobody judges `free`, workers judge `judged` and
-`other`, and `checked` is judged by a JSON Schema: inline in Python, or natively. Another gateway may
-have dropped records of a producer, so that its sequence numbers change.
+`other`, and `checked` is judged by a JSON Schema, in any mode: inline in Python, or natively; where
+it only observes, beside, or natively. Another gateway may have dropped records of a producer, so
+that its sequence numbers change.
 """
 
 import random
 import uuid
+from collections import Counter
 
 import pytest
 from kio.static.primitive import i8
 
 from penstock import _native
+from penstock.configuration.topic_keys import ENFORCE, MARK, OBSERVE, QUARANTINE
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.lane.table import Action, compiled
@@ -28,6 +31,7 @@ from penstock.kafka.wire.errors import WireError
 from penstock.kafka.wire.schemas import load_request_schema
 from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge
 from tests.gateway.loops import Loop, numbered
+from tests.gateway.produce.quarantining import Letters
 from tests.gateway.sessions.talk import NO, answer, other, produce, produce_response
 from tests.kafka.wire.entities import coordinators
 from tests.kafka.wire.topic_answers import response as metadata
@@ -46,6 +50,7 @@ JUDGED = (
     frozenset({"judged", "other", "checked"}),
     frozenset({"checked"}),
 )
+MODES = (ENFORCE, MARK, OBSERVE, QUARANTINE)
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +84,20 @@ class CountedRecords:
         self.records[topic, policies] = self.records.get((topic, policies), 0) + records
 
 
+class Observed:
+    """Observes batches at once."""
+
+    def __init__(self, talk):
+        self._talk = talk
+
+    def submit(self, batch, data):
+        talk = self._talk
+        if talk.policies.inline.accepts(batch.plan, batch.version, data):
+            talk.counts.accepted(batch.plan, data)
+        else:
+            talk.counts.add(batch.plan.topic, "would_refuse", 1)
+
+
 class SharedProducers:
     """The records of all gateways about producers are always read to the end."""
 
@@ -92,6 +111,9 @@ class Conversation(Loop):
     """A session with a topic that is judged by a schema, which may change."""
 
     schema = SCHEMAS[0]
+    mode = ENFORCE
+    may_quarantine = keeps_decisions = True
+    dead_letters = Letters()
     shared_producers = SharedProducers()
 
     def run(self, coroutine):
@@ -101,18 +123,27 @@ class Conversation(Loop):
     def merged(self, topic, own):
         return own
 
+    def intercepts(self, topic):
+        return topic == "checked" and topic in self.judged and self.mode == QUARANTINE
+
     def for_topic(self, topic, own=None):
         if topic == "checked" and topic in self.judged:
-            return TopicPlan(topic=topic, validation_policy=CLASS, validation_setting=self.schema)
+            return TopicPlan(
+                topic=topic,
+                validation_policy=CLASS,
+                validation_setting=self.schema,
+                mode=self.mode,
+            )
         return super().for_topic(topic, own)
 
 
 class Alone:
     """A session that keeps its connection."""
 
-    def __init__(self, judged, inline):
-        self.talk = Conversation(judged=judged)
-        self.talk.policies = self.talk.policies._replace(inline=inline)
+    def __init__(self, judged, mode, inline):
+        self.talk = talk = Conversation(judged=judged)
+        talk.mode = mode
+        talk.policies = talk.policies._replace(inline=inline, observed=Observed(talk))
         # The session does not query the broker's state of producers.
         self.talk.session._supports_describe_producers = False
         self.talk.counts = CountedRecords()
@@ -149,10 +180,10 @@ class Alone:
         self.now += 10**6
         self.talk.producers.expire()
 
-    def reload(self, judged):
+    def reload(self, judged, mode):
         """Use other policies."""
         self.configs_change()
-        self.talk.judged = judged
+        self.talk.judged, self.talk.mode = judged, mode
         if not self.failed and self.talk.session.policies_changed():
             self.failed = True
             self.talk.session.closed()
@@ -175,12 +206,12 @@ class Alone:
 class HandedOver(Alone):
     """A session whose connection is given to the native relay, and taken back, at random."""
 
-    def __init__(self, judged, inline, chance):
-        super().__init__(judged, inline)
+    def __init__(self, judged, mode, inline, chance):
+        super().__init__(judged, mode, inline)
         self._follow()
         self._chance = chance
         self._relay = None
-        self.accepted = 0
+        self.accepted = Counter()
         self._buffers = {"client": b"", "broker": b""}
         self.given = self.forwarded = self.stopped = 0
 
@@ -192,9 +223,9 @@ class HandedOver(Alone):
         super().configs_change()
         self.talk.lane.forget(None)
 
-    def reload(self, judged):
+    def reload(self, judged, mode):
         self.take_back()
-        super().reload(judged)
+        super().reload(judged, mode)
         self._follow()
 
     def counted(self):
@@ -206,7 +237,7 @@ class HandedOver(Alone):
         _, _, accepted, _, _ = relay.collect()
         for topic, policies, records, buckets, _ in accepted:
             self.talk.counts.add(topic, policies, records)
-            self.accepted += sum(buckets)
+            self.accepted[self.talk.mode] += sum(buckets)
 
     def receive(self, side, data):
         if self._relay is None and not self.failed and self._chance.random() < 0.6:
@@ -295,9 +326,9 @@ def produce_of(number, chance, *topics, acks=1):
     return bytes(frame)
 
 
-def checked_of(number, chance, acks=1):
+def checked_of(number, chance, numbered, acks=1):
     """Return a request with a batch that is judged by a schema, perhaps with others."""
-    topics = [("checked", [(0, checked_records(chance))])]
+    topics = [("checked", [(0, checked_records(chance, numbered=numbered))])]
     data = b"records of %d" % number
     topics += [(name, [(0, data)]) for name in TOPICS[:3] if chance.random() < 0.15]
     chance.shuffle(topics)
@@ -321,10 +352,10 @@ def record_of(topic, chance):
     return kept[-1]
 
 
-def some_request(number, chance):
+def some_request(number, chance, numbered):
     kind = chance.randrange(24)
     if kind > 11:
-        return checked_of(number, chance, acks=chance.choice((0, 1, 1, -1)))
+        return checked_of(number, chance, numbered, acks=chance.choice((0, 1, 1, -1)))
     if kind < 4:
         return other(number)
     if kind < 6:
@@ -353,10 +384,11 @@ class History:
 
     def __init__(self, seed, inline):
         self.chance = random.Random(seed)
-        judged = self.chance.choice(JUDGED)
-        self.alone = Alone(judged, inline)
-        self.handed = HandedOver(judged, inline, random.Random(f"{seed} owner"))
+        judged, mode = self.chance.choice(JUDGED), self.chance.choice(MODES)
+        self.alone = Alone(judged, mode, inline)
+        self.handed = HandedOver(judged, mode, inline, random.Random(f"{seed} owner"))
         self.both = (self.alone, self.handed)
+        self.numbered = self.chance.choice((0.0, 0.4))
         self.to_send = self.to_answer = self.read = b""
 
     def run(self):
@@ -365,7 +397,7 @@ class History:
             event = chance.randrange(20)
             if event < 6:
                 number += 1
-                frame = some_request(number, chance)
+                frame = some_request(number, chance, self.numbered)
                 self.to_send += broken(frame, chance) if chance.random() < 0.01 else frame
             elif event < 11:
                 size = chance.choice((1, 5, 12, 40, 400, len(self.to_send)))
@@ -384,7 +416,7 @@ class History:
         for turn in range(40):
             if turn < 20:  # one after the other, as clients without others in flight send them
                 number += 1
-                self.to_send += some_request(number, chance)
+                self.to_send += some_request(number, chance, self.numbered)
             self.happens("receive", "client", self.to_send)
             self.to_send = b""
             if chance.random() < 0.03:
@@ -398,11 +430,11 @@ class History:
 
     def swap(self):
         chance = self.chance
-        judged = chance.choice(JUDGED)
+        judged, mode = chance.choice(JUDGED), chance.choice(MODES)
         record = record_of("checked" if chance.random() < 0.6 else chance.choice(TOPICS), chance)
         change = chance.choice(
             [
-                lambda histories: histories.reload(judged),
+                lambda histories: histories.reload(judged, mode),
                 lambda histories: histories.configs_change(),
                 lambda histories: histories.learn(*record),
                 lambda histories: histories.expire(),
@@ -447,7 +479,8 @@ class History:
 )
 def test_native_and_python_forwarding_of_a_connection_are_indistinguishable(part, inline):
     count = HISTORIES // 7
-    given = forwarded = stopped = accepted = translated = 0
+    given = forwarded = stopped = translated = 0
+    accepted = Counter()
     for seed in range(part * count, (part + 1) * count):
         history = History(seed, inline)
         try:
@@ -463,11 +496,11 @@ def test_native_and_python_forwarding_of_a_connection_are_indistinguishable(part
     assert given > count
     assert forwarded > 100 * count
     assert stopped > count // 4
-    assert accepted > count // 4
+    assert all(accepted[mode] > count // 20 for mode in MODES), accepted
 
 
 def test_batches_of_topics_without_policies_are_forwarded_natively_once_the_topics_are_known():
-    handed = HandedOver(frozenset({"judged"}), None, random.Random(1))
+    handed = HandedOver(frozenset({"judged"}), ENFORCE, None, random.Random(1))
     rows = {key: (first, actions) for key, first, actions in compiled(handed.talk)}
     first, actions = rows[0]
     assert actions[9 - first] == Action.KNOWN

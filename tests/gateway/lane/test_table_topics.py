@@ -6,21 +6,26 @@ Bounded in `make test`; `make fuzz` for more.
 import random
 import struct
 import uuid
+from dataclasses import replace
 
 import crc32c
 import pytest
 
 from penstock import _native
 from penstock.configuration import load_configuration
-from penstock.configuration.topic_keys import MARK, OBSERVE, QUARANTINE
+from penstock.configuration.topic_keys import ENFORCE, MARK, OBSERVE, QUARANTINE
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.declared import classes_here
 from penstock.engine.plans.plan import Plan
+from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.lane.table import compiled
 from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.observing.metrics.cells import BOUNDS
+from penstock.gateway.observing.metrics.counts import GatewayCounts
+from penstock.gateway.observing.metrics.exposition import render
 from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once, known_topics
 from penstock.gateway.produce.intercepted.batches import InterceptedBatches
+from penstock.gateway.produce.observed_batches import TimesBeside
 from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.numbers import Range
@@ -33,6 +38,7 @@ from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_j
 from tests.gateway.sessions.talk import Talk
 from tests.gateways import write_configuration
 from tests.kafka.records.encoding import encode_batch
+from tests.metrics import Metrics
 from tests.raw import produce_request, request_frame
 
 native = _native
@@ -162,7 +168,16 @@ def changed(frame, chance):
     return frame
 
 
-def test_random_inputs_pass_natively_only_if_python_forwards_them(talk, pytestconfig, chance):
+@pytest.mark.parametrize("mode", [ENFORCE, MARK, OBSERVE, QUARANTINE])
+def test_random_inputs_pass_natively_only_if_python_forwards_them(
+    loaded, mode, pytestconfig, chance
+):
+    plans = {topic: replace(plan, mode=mode) for topic, plan in loaded.plans.items()}
+    talk = talk_with(loaded.policies.inline, plans)
+    talk.keeps_decisions = True
+    talk.session.topics.put("second", uuid.UUID(int=8))  # policies that observe need it
+    for frame in all_frames():
+        learn(talk, frame)
     count = pytestconfig.getoption("fuzz_inputs")
     both = only_python = 0
     for number in range(count // INPUTS_OF_ONE):
@@ -174,7 +189,8 @@ def test_random_inputs_pass_natively_only_if_python_forwards_them(talk, pytestco
             both += passes
             only_python += in_python and not passes
     assert both > count // 20
-    assert only_python < both  # compressed batches, and requests that are not plain
+    # Compressed batches, requests that are not plain, and all that is only observed.
+    assert only_python < both or mode == OBSERVE
 
 
 @pytest.mark.parametrize("codec", [0, *COMPRESSED])
@@ -287,18 +303,168 @@ def test_unbounded_schemas_and_policies_of_users_are_not_judged_natively(tmp_pat
     assert InlineJudge(of).natively(Plan(of).for_topic("t"), native.Judge) is None
 
 
-@pytest.mark.parametrize("mode", [MARK, OBSERVE, QUARANTINE])
-def test_topics_whose_records_may_be_changed_are_not_judged_natively(tmp_path, mode):
-    properties = {"policies": "p", "topics.t.penstock.policies": "p", "penstock.mode": mode,
-                  "policies.p.type": "penstock.policies.KeyRequired"}  # fmt: skip
-    of = configuration(tmp_path, properties)
+def with_modes(folder, properties):
+    """Return a gateway with a topic `t` of which policies require a key, and JSON with an id."""
+    inline_judge(folder)  # writes the schemas
+    both = {"policies": "p,q", "topics.t.penstock.policies": "p,q",
+            "policies.p.type": "penstock.policies.KeyRequired",
+            "policies.q.type": "penstock.policies.JsonSchema",
+            "policies.q.schema": "first.json", **properties}  # fmt: skip
+    of = configuration(folder, both)
     plan = Plan(of).for_topic("t")
-    talk = talk_with(InlineJudge(of), {"t": plan})
-    request = talk.session.produce_requests.read(
-        request_frame(produce_request([("t", [(0, encode_batch(RECORDS[:1]))])]), 1)
-    )
-    talk.lane.passed(request.topics, [(plan, request.topics[0])], talk.session.topics)
-    assert not native_forwards(talk, request.frame)
+    talk = talk_with(InlineJudge(of, clock=lambda: 0.0, cpu_clock=lambda: 0.0), {"t": plan})
+    talk.session.topics.put("t", ID)
+    talk.beside = InlineJudge(of, clock=lambda: 0.0, cpu_clock=lambda: 0.0)
+    talk.keeps_decisions = True
+    talk.producers = Producers(now=lambda: 5.0, is_shared=True)
+    talk.producers.topics.on_topic = talk.lane.forget
+    return talk
+
+
+def learn_at_once(talk, topic="t"):
+    """Have the lane know a topic, whatever Python does with its batches."""
+    frame = request_frame(produce_request([(topic, [(0, b"")])]), 1)
+    request = talk.session.produce_requests.read(frame)
+    talk.lane.passed(request.topics, [(talk.plans[topic], request.topics[0])], talk.session.topics)
+
+
+NUMBERED = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+
+
+@pytest.mark.parametrize("version", [9, 13])
+def test_of_topics_in_quarantine_only_batches_without_producer_ids_pass_natively(tmp_path, version):
+    talk = with_modes(tmp_path, {"penstock.mode": QUARANTINE})
+    plain, numbered = (of_one(RECORDS[0], version, **of) for of in ({}, NUMBERED))
+    for begin in (
+        lambda: None,
+        lambda: talk.producers.restore(*record_of("t"), 5.0),  # another gateway has dropped some
+        lambda: talk.producers.interceptors_changed(lambda _: True),
+    ):
+        begin()
+        if not native_forwards(talk, plain):  # also after a change that may concern any topic
+            learn(talk, plain)
+        talk.lane.forget("t")
+        assert native_forwards(talk, plain)
+        assert not python_forwards(talk, numbered)
+        assert not native_forwards(talk, numbered)
+
+
+@pytest.mark.parametrize("change", ["decisions", "ratio"])
+def test_topics_in_quarantine_whose_batches_count_or_wait_are_not_judged_natively(tmp_path, change):
+    ratio = {"penstock.quarantine.max.ratio": "0.5"} if change == "ratio" else {}
+    talk = with_modes(tmp_path, {"penstock.mode": QUARANTINE, **ratio})
+    talk.keeps_decisions = change != "decisions"
+    learn_at_once(talk)
+    assert not native_forwards(talk, of_one(RECORDS[0]))
+
+
+def of_one(record, version=9, acks=1, **of_producer):
+    topic = ID if version == 13 else "t"
+    batch = encode_batch([RECORDS[0], record], **of_producer)
+    return request_frame(produce_request([(topic, [(0, batch)])], version=version, acks=acks), 1)
+
+
+class Beside:
+    """Judges observed batches at once, and counts them as the workers beside do."""
+
+    def __init__(self, inline, counts):
+        self.inline, self.counts = inline, counts
+
+    def submit(self, batch, data):
+        if self.inline.accepts(batch.plan, batch.version, data):
+            self.counts.observed(batch.plan, data, ACCEPTED)
+            TimesBeside(self.counts).judged(batch.plan.policy_names, None, 0.1, 0.1)
+        else:
+            self.counts.observed(batch.plan, data, refused(87, "no", batch.plan.policy_names))
+
+
+async def figures(counts):
+    """Return the records of batches, and how many batches were judged."""
+    metrics = Metrics((await render(counts.families())).decode())
+    return metrics.of("penstock_records_total"), metrics.of("penstock_judging_seconds_count")
+
+
+MODES = {
+    "observe": {"penstock.mode": OBSERVE},
+    "mark": {"penstock.mode": MARK},
+    "enforce and observe": {"policies.q.mode": OBSERVE},
+    "observe and enforce": {"policies.p.mode": OBSERVE},
+    "mark and observe": {"policies.p.mode": MARK, "policies.q.mode": OBSERVE},
+    "enforce and mark": {"policies.q.mode": MARK},
+    "quarantine": {"penstock.mode": QUARANTINE},
+    "quarantine and mark": {"policies.p.mode": QUARANTINE, "policies.q.mode": MARK},
+    "quarantine and observe": {"policies.p.mode": QUARANTINE, "policies.q.mode": OBSERVE},
+}
+OF_MODES = [
+    *RECORDS,
+    Record(0, None, b"[]"),
+    *(
+        Record(0, b"k", b'{"id": 1}', (Header("h", b"1"), Header(name, value)))
+        for name in ("__mark.errors.policy", "__mark.errors.code", "__mark.errors.message",
+                     "__mark.errors", "mark")
+        for value in (b"1", None)
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("modes", MODES)
+async def test_batches_that_policies_of_other_modes_accept_pass_natively_and_count_as_in_python(
+    tmp_path, modes
+):
+    talk = with_modes(tmp_path, MODES[modes])
+    plan, inline = talk.plans["t"], talk.policies.inline
+    seen = set()
+    for version in (3, 9, 13):
+        for acks in (0, 1, -1):
+            learn(talk, of_one(RECORDS[0], version, acks))
+            for record in OF_MODES:
+                frame = of_one(record, version, acks)
+                counts = GatewayCounts(records_max=1000)
+                inline._on_accepted = counts.accepted_inline
+                talk.counts = counts
+                talk.policies = talk.policies._replace(observed=Beside(talk.beside, counts))
+                in_python = python_forwards(talk, frame)
+                inline._on_accepted = None
+                judging, passes = relay(talk), native_forwards(talk, frame)
+                batch = encode_batch([RECORDS[0], record])
+                parts = filter(None, (plan.waited_for, plan.observed))
+                all_accept = all(inline.accepts(part, version, batch) for part in parts)
+                assert passes == all_accept
+                assert in_python or not passes
+                seen.add(passes)
+                if passes:
+                    judging.client_data(frame)
+                    natively = GatewayCounts(records_max=1000)
+                    natively.forwarded(*judging.collect())
+                    assert await figures(natively) == await figures(counts)
+    assert seen == {True, False}
+
+
+def test_of_a_topic_that_is_observed_as_well_large_batches_are_accepted_in_python(tmp_path):
+    talk = with_modes(tmp_path, {"policies.q.mode": OBSERVE})
+    value = b'{"id": 1, "name": "' + b"n" * 40_000 + b'"}'
+    for record, expected in ((Record(0, b"k", value), True), (Record(0, None, value), False)):
+        talk.policies.inline._large_from.clear()
+        data = memoryview(encode_batch([record]))
+        assert talk.lane.accepts(talk.plans["t"], 9, data) is expected
+    assert not talk.lane.accepts(talk.plans["t"].observed, 9, memoryview(b""))
+
+
+def test_a_dead_letter_topic_is_not_judged_by_the_policies_in_quarantine(tmp_path):
+    talk = with_modes(tmp_path, {"penstock.mode": QUARANTINE})
+    talk.plans["t"] = replace(talk.plans["t"], holds_dead_letters=True)
+    frame = of_one(Record(0, None, b"bad"), **NUMBERED)
+    learn(talk, frame)
+    assert native_forwards(talk, frame)
+
+
+@pytest.mark.parametrize("mode", [ENFORCE, OBSERVE])
+def test_a_topic_is_not_judged_natively_if_that_is_so_for_some_of_its_policies(tmp_path, mode):
+    (tmp_path / "back.json").write_text('{"pattern": "^(?!a)"}')
+    talk = with_modes(tmp_path, {"policies.q.schema": "back.json", "policies.q.mode": mode})
+    learn_at_once(talk)
+    assert not native_forwards(talk, of_one(RECORDS[0]))
+    assert not talk.lane.accepts(talk.plans["t"], 9, memoryview(b""))
 
 
 def test_only_the_topic_of_a_batch_that_has_to_be_retried_is_not_judged_natively(talk):

@@ -235,6 +235,84 @@ def test_requests_of_a_topic_whose_records_may_be_dropped_are_not_forwarded_at_o
     assert [topic for topic, *_ in talk.verdicts] == ["judged", "other"]
 
 
+PLAIN = encode_batch(values(b"good"))
+NUMBERED = encode_batch(values(b"good"), producer_id=7, producer_epoch=0, base_sequence=0)
+
+
+def in_quarantine(*batches, acks=1):
+    """Return a request with batches for a topic in quarantine, and for one that is enforced."""
+    topics = [("judged", list(enumerate(batches))), ("other", [(0, NUMBERED)])]
+    return request_frame(produce_request(topics, acks=acks), 1)
+
+
+def quarantining(inline, **attributes):
+    talk = talk_with_producers(inline)
+    put_in_quarantine(talk)
+    talk.intercepts = lambda topic: topic == "judged"
+    talk.has_interceptors = talk.may_quarantine = True
+    for name, value in attributes.items():
+        setattr(talk, name, value)
+    return talk
+
+
+def of_no_state(talk):
+    """Nothing was dropped."""
+
+
+@pytest.mark.parametrize("acks", [0, 1, -1])
+@pytest.mark.parametrize(
+    "begin", [of_no_state, drop_a_record, change_interceptors, change_settings, receive_a_batch]
+)
+def test_accepted_batches_without_producer_ids_are_forwarded_at_once_in_quarantine(begin, acks):
+    inline = Inline()
+    talk = quarantining(inline)
+    begin(talk)
+    request = in_quarantine(PLAIN, PLAIN, acks=acks)
+    talk.session.client_data(request)
+    assert talk.broker.take() == request
+    assert (talk.verdicts, len(inline.seen)) == ([], 3)
+    assert not talk.producers.topics.has("other")
+
+
+@pytest.mark.parametrize("batches", [[NUMBERED], [PLAIN, NUMBERED], [PLAIN, b"x" * 60], [b""]])
+def test_other_batches_take_all_steps_in_quarantine(batches):
+    inline = Inline()
+    talk = quarantining(inline)
+    talk.session.client_data(in_quarantine(*batches))
+    assert (inline.seen, talk.broker.take()) == ([], b"")
+    assert len(talk.verdicts) == len(batches) + 1
+
+
+def test_batches_in_quarantine_that_are_not_accepted_inline_take_all_steps():
+    talk = quarantining(Inline(PLAIN))
+    talk.session.client_data(in_quarantine(PLAIN))
+    assert talk.broker.take() == b""
+    assert [topic for topic, *_ in talk.verdicts] == ["judged", "other"]
+
+
+def test_batches_in_quarantine_wait_until_decisions_are_kept():
+    opened = []
+    talk = quarantining(Inline(), keeps_decisions=False, open_decisions=lambda: opened.append(True))
+    talk.session.client_data(request_frame(produce_request([("judged", [(0, PLAIN)])]), 1))
+    assert (opened, talk.broker.take()) == ([True], b"")
+    assert (
+        parse_response(talk.client.take(), 0, 9).responses[0].partition_responses[0].error_code == 7
+    )
+
+
+def test_batches_count_in_quarantine_where_the_share_of_bad_records_is_limited():
+    inline = Inline()
+    talk = quarantining(inline)
+    talk.for_topic = lambda topic, own=None: TopicPlan(
+        topic=topic,
+        validators=("v",),
+        mode="quarantine",
+        settings={"penstock.quarantine.max.ratio": "0.5"},
+    )
+    talk.session.client_data(in_quarantine(PLAIN))
+    assert inline.seen == []
+
+
 @pytest.mark.parametrize("begin", [*MAY_CHANGE, receive_a_batch_by_id])
 def test_requests_of_other_topics_are_forwarded_at_once_if_a_topics_records_may_be_dropped(
     begin,

@@ -19,12 +19,13 @@ PREFIX: Final = "__mark."
 POLICY: Final = "__mark.errors.policy"
 CODE: Final = "__mark.errors.code"
 MESSAGE: Final = "__mark.errors.message"
-_NAMES: Final = (POLICY, CODE, MESSAGE)
+NAMES: Final = (POLICY, CODE, MESSAGE)
+"""What only a gateway should write: a batch with one of these is changed in mode `mark`."""
 
 
 def has_marks(records: StoredRecords) -> bool:
     """Return whether a record has a header that only a gateway should write."""
-    return any(records.has_header(name) for name in _NAMES)
+    return any(records.has_header(name) for name in NAMES)
 
 
 def marks_of(

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from penstock.configuration.topic_keys import ENFORCE
+from penstock.gateway.produce.forwarded_at_once import passes_accepted
 from penstock.gateway.produce.gateway import KnownTopics
 from penstock.kafka.wire.names import NO_ID
 
@@ -55,26 +56,34 @@ class TableTopics(KnownTopics):
         plans = {topic.key: plan for plan, topic in judged_topics}
         for topic in topics:
             plan = plans.get(topic.key)
-            judge = self._judge(plan) if plan is not None else None
+            judges = self._judges(plan) if plan is not None else []
             name = names.name(topic.topic_id) if topic.topic_id is not None else topic.name
             if name is None or postponed.has_topic(name):
                 continue
-            if plan is not None and judge is None:
+            is_unnumbered = plan is not None and plan.quarantines
+            if judges is None:
                 self._know_worked(plan, topic, name, names, are_stored=are_stored)
             elif topic.topic_id is not None:
-                self.table.know_id(topic.topic_id.bytes, name, judge)
+                self.table.know_id(topic.topic_id.bytes, name, judges, is_unnumbered)
             else:
                 expiry = names.known_until(name) if are_stored else math.inf
-                self.table.know_name(name, judge, expiry)
+                self.table.know_name(name, judges, is_unnumbered, expiry)
 
     def _know_worked(
-        self, plan: TopicPlan, topic: TopicData, name: str, names: TopicNames, *, are_stored: bool
+        self,
+        plan: TopicPlan | None,
+        topic: TopicData,
+        name: str,
+        names: TopicNames,
+        *,
+        are_stored: bool,
     ) -> None:
         """Remember a topic whose batches workers judge, if they do so through rings."""
         pool = self._gateway.policies.pool
         rings = pool.rings if pool is not None else None
         if (
             pool is None
+            or plan is None
             or rings is None
             or plan.unusable
             or plan.judging_modes != (ENFORCE,)
@@ -113,25 +122,39 @@ class TableTopics(KnownTopics):
             self.table.forget(name)
 
     def accepts(self, plan: TopicPlan, version: int, data: memoryview) -> bool:
-        inline, judge = self._gateway.policies.inline, self._judge(plan)
-        if inline is None or judge is None:
+        inline, waited_for = self._gateway.policies.inline, plan.waited_for
+        judges = self._judges(plan)
+        if inline is None or waited_for is None or not judges:
             return False
-        return inline.accepts_large(plan, version, data, judge)
+        return inline.accepts_large(waited_for, version, data, judges[0])
 
     def forget(self, name: str | None) -> None:
-        """Forget a topic, or all of them."""
+        """Forget a topic, or all of them.
+
+        A topic of which only batches without a producer id are known stays known by its name: what
+        becomes of sequence numbers does not concern these.
+        """
         if name is None:
             self.table.forget_topics()
         else:
             self.table.forget(name)
 
-    def _judge(self, plan: TopicPlan) -> NativeJudge | None:
-        """Return the native judge that accepts the same batches as Python does inline, or None.
+    def _judges(self, plan: TopicPlan) -> list[NativeJudge] | None:
+        """Return the native judges that accept the same batches as Python, or None.
 
-        All policies have to be enforced: batches in mode `observe` are judged separately, and the
-        modes `mark` and `quarantine` change batches.
+        Their order is that of the policies that requests wait for, and those that only observe.
+        What any of them does not accept is Python's, which observes it in workers and forwards it.
+        In quarantine they are for batches without a producer id (`passes_accepted`).
         """
         inline = self._gateway.policies.inline
-        if inline is None or plan.unusable or plan.judging_modes != (ENFORCE,):
+        if inline is None or plan.unusable:
             return None
-        return inline.natively(plan, self._new_judge)
+        if plan.quarantines and not passes_accepted(plan, self._gateway):
+            return None
+        judges = []
+        for part in filter(None, (plan.waited_for, plan.observed)):
+            judge = inline.natively(part, self._new_judge)
+            if judge is None:
+                return None
+            judges.append(judge)
+        return judges

@@ -4,6 +4,13 @@ Most requests are small, most records are accepted, and many topics have no poli
 requests are left to `ProduceExchange`, which comes to the same decision in more steps: a request
 is only forwarded at once if each of its batches is accepted inline, or its topic has no policies,
 or these only observe (`penstock.mode`).
+
+In quarantine that is so of batches without a producer id, here and in native threads. They need no
+state: nothing is known, or kept, of their producers, brokers store them in any order of sequence
+numbers because they have none, and whatever became of others of the topic, in any gateway, changes
+no byte of those that are accepted. Batches with sequence numbers are never forwarded at once: how
+many records of their producer were set aside before is only known after the state of all gateways
+has been read, and a success after them may be taken for theirs.
 """
 
 from __future__ import annotations
@@ -25,7 +32,12 @@ if TYPE_CHECKING:
     from penstock.engine.inline import InlineJudge
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.gateway.observing.metrics.counts import GatewayCounts
-    from penstock.gateway.produce.gateway import KnownTopics, ProduceConnection, ProduceGateway
+    from penstock.gateway.produce.gateway import (
+        KnownTopics,
+        ProduceConnection,
+        ProduceGateway,
+        RoutingGateway,
+    )
     from penstock.gateway.produce.policy_set import PolicySet
     from penstock.kafka.wire.requests.produce import ProduceRequest, TopicData
 
@@ -99,9 +111,14 @@ def _judged_topics(
     topic_plans = []
     for topic in request.topics:
         name_and_configs = _name_and_configs(topic, connection)
-        if name_and_configs is None or _may_be_changed(topic, name_and_configs[0], gateway):
+        if name_and_configs is None:
             return None
         of_topic = plan.for_topic(*name_and_configs)
+        if of_topic is not None and of_topic.quarantines:
+            if not (passes_accepted(of_topic, gateway) and _is_unnumbered(topic, request)):
+                return None
+        elif _may_be_changed(topic, name_and_configs[0], gateway):
+            return None
         if of_topic is not None:
             topic_plans.append((of_topic, topic))
         elif gateway.postponed.has_topic(name_and_configs[0]):
@@ -116,6 +133,21 @@ def is_decided_by_topics(policies: PolicySet) -> bool:
     the topic is postponed, and none of its batches may have to be changed (`_may_be_changed`).
     """
     return not policies.whole_request
+
+
+def passes_accepted(plan: TopicPlan, gateway: RoutingGateway) -> bool:
+    """Return whether accepted batches of a topic in quarantine pass, if they have no producer id.
+
+    They do not where they count (`bad_shares`), or as long as nothing could keep the decision about
+    others. That is so until the policies, or the configs of a topic, change.
+    """
+    return plan.quarantines and not plan.limits_bad_share and gateway.keeps_decisions
+
+
+def _is_unnumbered(topic: TopicData, request: ProduceRequest) -> bool:
+    """Return whether no batch of a topic has a producer id, and each has a header."""
+    producers = (read_producer(request.records(partition)) for partition in topic.partitions)
+    return all(producer is not None and producer.producer_id < 0 for producer in producers)
 
 
 def _may_be_changed(topic: TopicData, name: str, gateway: ProduceGateway) -> bool:
@@ -218,9 +250,7 @@ def _are_in_order(
     connection: ProduceConnection,
 ) -> bool:
     """Return whether no earlier batch has to be retried first."""
-    return not any(plan.quarantines for plan, _ in topic_plans) and all(
-        _is_in_order(plan.topic, topic, request, connection) for plan, topic in topic_plans
-    )
+    return all(_is_in_order(plan.topic, topic, request, connection) for plan, topic in topic_plans)
 
 
 def _is_in_order(
@@ -258,7 +288,7 @@ def _accepts_all(
 ) -> bool:
     """Return whether batches are accepted by the first of the plans of their topic.
 
-    The second has all policies: native threads judge no topic that is observed as well.
+    The second has all policies: native threads judge by those that only observe, too.
     """
     if inline is None:
         return False

@@ -57,7 +57,8 @@ class KnownTopics(Protocol):
     def forget(self, name: str | None) -> None:
         """Forget a topic, or all of them: Python has to process the next batches.
 
-        After that no batch passes natively by earlier knowledge. Any thread may call it.
+        After that no batch passes natively by earlier knowledge, but those of a topic by its name
+        that have no sequence numbers. Any thread may call it.
         """
 
 
@@ -81,6 +82,10 @@ class RoutingGateway(Protocol):
         """The producer state shared by all gateways; None where none is needed."""
 
     @property
+    def keeps_decisions(self) -> bool:
+        """Whether it is kept which records of a producer are not stored."""
+
+    @property
     def audit_topic(self) -> str:
         """The topic to which refusals are written, or nothing."""
 
@@ -99,10 +104,6 @@ class ProduceGateway(RoutingGateway, Protocol):
     @property
     def write_rights(self) -> WriteRights:
         """To which topics clients may write, where that has to be known."""
-
-    @property
-    def keeps_decisions(self) -> bool:
-        """Whether it is kept which records of a producer are not stored."""
 
     def open_decisions(self) -> None:
         """Begin to keep that; it takes a moment."""

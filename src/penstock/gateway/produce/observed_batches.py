@@ -1,8 +1,9 @@
 """Judges the batches of observed topics (`penstock.mode`) beside their way to the broker.
 
-No request waits for these verdicts: they are counted and logged. The workers are separate processes
-with the same policies and a lower priority (nice), so that a hanging policy here takes no
-worker from the topics whose records are refused. They start with the first observed batch.
+No request waits for these verdicts: they are counted and logged. (Native threads judge some batches
+before they are forwarded, and count those that they accept.) The workers are separate processes
+with the same policies and a lower priority (nice), so that a hanging policy here takes no worker
+from the topics whose records are refused. They start with the first observed batch.
 
 Waiting batches are copied, up to a limit; batches beyond the limit are not judged, and counted as
 `not_observed`.
