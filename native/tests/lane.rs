@@ -684,6 +684,42 @@ fn what_is_judged_while_a_topic_is_forgotten_does_not_pass_and_is_not_counted() 
 }
 
 #[test]
+fn what_is_judged_while_another_topic_is_forgotten_passes_and_is_counted() {
+    let table = table();
+    let frame = produced(1, &batch_of(&[r#"{"id": 1}"#]));
+    let free = request(5, 2, &produce_body(1, "free", &batch_of(&["{}"])));
+    let counts = Mutex::new(Counts::new(&[1.0]));
+    let mut found = Vec::new();
+    for forgotten in ["other", "free", "t"] {
+        table.know_name(b"t", judged_by(vec![fits(WITH_ID)]), f64::INFINITY);
+        table.know_name(b"free", Topic::Unjudged, f64::INFINITY);
+        table.know_name(b"other", Topic::Unjudged, f64::INFINITY);
+        let read = [&frame, &free]
+            .map(|frame| (frame, read_if_known(frame, VERSION, 0.0, &table).unwrap()));
+        table.forget(forgotten.as_bytes());
+        found.extend(read.map(|(frame, request)| {
+            produce::accepts(&request, frame, 0.0, &table, &mut Work::default(), &counts)
+        }));
+    }
+    assert_eq!(found, [true, true, true, false, false, true]);
+    let accepted: u64 = counts.lock().unwrap().collect().accepted.iter().map(|each| each.2).sum();
+    assert_eq!(accepted, 2);
+}
+
+#[test]
+fn a_topic_that_has_a_judge_since_it_was_forgotten_is_not_as_it_was_read() {
+    let table = table();
+    let free = request(5, 1, &produce_body(1, "free", &batch_of(&["{}"])));
+    for (known, passes) in [(judged_by(vec![fits("{}")]), false), (Topic::Unjudged, true)] {
+        table.know_name(b"free", Topic::Unjudged, f64::INFINITY);
+        let request = read_if_known(&free, VERSION, 0.0, &table).unwrap();
+        table.forget(b"free");
+        table.know_name(b"free", known, f64::INFINITY);
+        assert_eq!(request.holds(&free, &table), passes);
+    }
+}
+
+#[test]
 fn a_name_is_known_until_its_time_and_no_other() {
     let table = table();
     table.know_name(b"old", Topic::Unjudged, 5.0);

@@ -157,14 +157,31 @@ pub struct Request {
     pub acks: i16,
     /// The judge of each batch, and the place of the batch in the frame.
     pub judged: Vec<(Arc<Judged>, Range<usize>)>,
-    /// How often topics had been forgotten when it was read.
+    /// Its version.
+    version: i16,
+    /// When it was read.
+    read_at: f64,
+    /// How often topics had been forgotten then.
     forgotten: u64,
 }
 
 impl Request {
-    /// Return whether its topics are still known: no topic was forgotten since it was read.
-    pub fn holds(&self, table: &Table) -> bool {
-        table.topics().forgotten() == self.forgotten
+    /// Return whether its topics are known as they were when it was read.
+    ///
+    /// That is so if no topic was forgotten since; otherwise it is read again, because the topic that
+    /// was forgotten may be another one.
+    pub fn holds(&self, frame: &[u8], table: &Table) -> bool {
+        if table.topics().forgotten() == self.forgotten {
+            return true;
+        }
+        let again = read_if_known(frame, self.version, self.read_at, table);
+        again.is_some_and(|again| self.has_judges_of(&again))
+    }
+
+    fn has_judges_of(&self, other: &Self) -> bool {
+        let mut judges = self.judged.iter().zip(&other.judged);
+        self.judged.len() == other.judged.len()
+            && judges.all(|((own, _), (theirs, _))| Arc::ptr_eq(own, theirs))
     }
 }
 
@@ -229,7 +246,8 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
     }
     end_structure(&mut reader, flexible)?;
     let forgotten = known.forgotten();
-    (reader.position == frame.len()).then_some(Request { acks, judged, forgotten })
+    let request = Request { acks, judged, version, read_at: now, forgotten };
+    (reader.position == frame.len()).then_some(request)
 }
 
 /// Pass over the end of a structure, which is plain without tagged fields only.
@@ -239,8 +257,7 @@ fn end_structure(reader: &mut Reader<'_>, flexible: bool) -> Option<()> {
 
 /// Return whether all batches of a request are accepted; only then they are counted.
 ///
-/// They are not if a topic was forgotten meanwhile: the request may have this topic, and Python has
-/// to judge it from then on.
+/// They are not if a topic of theirs was forgotten meanwhile: Python has to judge it from then on.
 pub fn accepts(
     request: &Request,
     frame: &[u8],
@@ -257,7 +274,7 @@ pub fn accepts(
             None => return false,
         }
     }
-    if !request.holds(table) {
+    if !request.holds(frame, table) {
         return false;
     }
     let mut counts = locked(counts);
