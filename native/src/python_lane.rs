@@ -144,6 +144,12 @@ impl Table {
         self.0.know_id(id, name.as_bytes(), topic(name, judge));
     }
 
+    /// Return the names of the known topics.
+    fn names(&self) -> Vec<String> {
+        let text = |name: Box<[u8]>| String::from_utf8_lossy(&name).into_owned();
+        self.0.names().into_iter().map(text).collect()
+    }
+
     /// Forget all topics.
     fn forget_topics(&self) {
         self.0.forget_topics();

@@ -720,6 +720,18 @@ fn a_topic_that_has_a_judge_since_it_was_forgotten_is_not_as_it_was_read() {
 }
 
 #[test]
+fn the_names_by_which_topics_are_forgotten_are_known() {
+    let table = table();
+    table.know_name(b"name", Topic::Unjudged, 5.0);
+    for id in [1, 2] {
+        table.know_id([id; 16], b"of ids", Topic::Unjudged);
+    }
+    let mut names: Vec<_> = table.names().into_iter().collect();
+    names.sort_unstable();
+    assert_eq!(names, [(*b"name").into(), Box::from(*b"of ids")]);
+}
+
+#[test]
 fn a_name_is_known_until_its_time_and_no_other() {
     let table = table();
     table.know_name(b"old", Topic::Unjudged, 5.0);

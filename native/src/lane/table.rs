@@ -146,6 +146,12 @@ impl Table {
         }
     }
 
+    /// Return the names by which topics can be forgotten.
+    pub fn names(&self) -> HashSet<Box<[u8]>> {
+        let topics = self.topics();
+        topics.names.keys().chain(topics.ids_of.keys()).cloned().collect()
+    }
+
     fn changed(&self) -> RwLockWriteGuard<'_, Topics> {
         self.topics.write().unwrap_or_else(PoisonError::into_inner)
     }

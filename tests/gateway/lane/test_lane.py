@@ -284,6 +284,52 @@ def test_batches_without_a_policy_are_forwarded_natively_next_to_a_judged_topic(
     run(test, POLICY)
 
 
+async def alter(gateway, topic, settings):
+    """Set the topic level keys of a topic, as an admin client or another gateway does."""
+    parts = gateway.parts
+    topic_id = (await asyncio.to_thread(parts.cluster.ids, [topic]))[topic]
+    await parts.topic_configs.store.put(topic, topic_id, settings)
+
+
+async def stays_native(gateway, client, topic):
+    """Produce; return whether the connection stayed with its native thread all the time."""
+    (number,) = gateway.parts.lane._owners
+    assert await client.produce(topic, b"x") == 0
+    return list(gateway.parts.lane._owners) == [number]
+
+
+def test_an_alteration_of_a_topic_leaves_the_connections_of_other_topics_where_they_are(run, topic):
+    altered, free = topic("altered"), topic("free")
+
+    async def test(gateway, client):
+        other_client = await Client.connect(client.writer.get_extra_info("peername")[:2])
+        assert await other_client.produce(altered, b"bad") == 0
+        await forwarded(gateway, partial(client.produce, free, b"x"))
+        await alter(gateway, altered, {"record.validation.policy": "yes"})
+        assert await stays_native(gateway, client, free)
+        assert await other_client.produce(altered, b"bad") == 87
+        assert await stays_native(gateway, client, free)
+        assert gateway.parts.lane._topics.table.names() == [free]
+        await alter(gateway, altered, {"penstock.mode": "quarantine"})
+        assert await stays_native(gateway, client, free)
+        other_client.writer.close()
+
+    run(test, POLICY)
+
+
+def test_native_threads_keep_connections_when_the_state_of_producers_is_opened(run, topic):
+    free = topic("free")
+
+    async def test(gateway, client):
+        await forwarded(gateway, partial(client.produce, free, b"x"))
+        assert not gateway.parts.keeps_decisions
+        gateway.parts.open_decisions()
+        await until(lambda: gateway.parts.keeps_decisions)
+        assert await stays_native(gateway, client, free)
+
+    run(test, POLICY)
+
+
 DROPPING = {"produce.request.interceptors": "policies.NoDrop"}
 DROPS = (
     POLICIES

@@ -16,6 +16,7 @@ from penstock.configuration.topic_keys import MARK, OBSERVE, QUARANTINE
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.declared import classes_here
 from penstock.engine.plans.plan import Plan
+from penstock.gateway.lane import table_topics
 from penstock.gateway.lane.table import compiled
 from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.observing.metrics.cells import BOUNDS
@@ -320,6 +321,7 @@ def shared_state(talk, monkeypatch):
     """Return the shared state of producers of a gateway, connected to the lane."""
     producers = Producers(now=lambda: 5.0, is_shared=True)
     producers.topics.on_topic = talk.lane.forget
+    producers.topics.on_change = talk.lane.forget_affected
     monkeypatch.setattr(talk, "producers", producers, raising=False)
     return producers
 
@@ -358,14 +360,21 @@ def test_only_a_topic_with_producer_state_is_left_to_python(talk, monkeypatch, t
     assert [native_forwards(talk, frame) for frame in frames] == expected
 
 
-def test_after_a_change_of_interceptors_only_unaffected_topics_are_known_again(talk, monkeypatch):
+def test_after_a_change_of_interceptors_only_affected_topics_are_forgotten(talk, monkeypatch):
     frames = all_frames()
     for frame in frames:
         learn(talk, frame)
     shared_state(talk, monkeypatch).interceptors_changed(lambda topic: topic == "first")
-    assert not any(native_forwards(talk, frame) for frame in frames)
+    assert [native_forwards(talk, frame) for frame in frames] == [False, True, True, False]
     assert [python_forwards(talk, frame) for frame in frames] == [False, True, True, False]
     assert [native_forwards(talk, frame) for frame in frames] == [False, True, True, False]
+
+
+def test_of_many_topics_all_are_forgotten_after_a_change(talk, monkeypatch):
+    monkeypatch.setattr(table_topics, "_COMPARED_MAX", len(TOPICS) - 1)
+    shared_state(talk, monkeypatch).interceptors_changed(lambda topic: topic == "first")
+    assert not any(native_forwards(talk, frame) for frame in all_frames())
+    assert talk.lane.table.names() == []
 
 
 def test_a_topic_without_policies_is_forgotten_by_name_if_requests_have_its_id(talk, monkeypatch):

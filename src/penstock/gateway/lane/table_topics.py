@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration.topic_keys import ENFORCE
 from penstock.gateway.produce.gateway import KnownTopics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.gateway.context.topic_names import TopicNames
     from penstock.gateway.lane.table import ForwardingGateway, Rows
     from penstock.kafka.wire.requests.produce import TopicData
     from penstock.policies.by_columns import NativeJudge
+
+_COMPARED_MAX: Final = 500
+"""The most topics that are compared with a change at once: requests wait meanwhile."""
 
 
 class TableTopics(KnownTopics):
@@ -75,6 +78,15 @@ class TableTopics(KnownTopics):
         if name is None:
             self.table.forget_topics()
         else:
+            self.table.forget(name)
+
+    def forget_affected(self, affects: Callable[[str], bool]) -> None:
+        """Forget the topics that a change affects; all of them if they are too many to compare."""
+        names = self.table.names()
+        if len(names) > _COMPARED_MAX:
+            self.table.forget_topics()
+            return
+        for name in filter(affects, names):
             self.table.forget(name)
 
     def _judge(self, plan: TopicPlan) -> NativeJudge | None:

@@ -135,6 +135,9 @@ def test_a_topic_keeps_its_state_when_its_producer_is_evicted(is_shared, monkeyp
         key = ProducerKey(topic, 0, 7)
         lose(key, Arrival(*key), 0, Range(0, 2), [0], b"")
     assert state.has_topic("any") and None in requested  # more topics than are remembered
+    requested.clear()
+    state.topics.tell_all()
+    assert requested.count(None) == 1 and set(requested) == {*state.topics.names, None}
     now[0] += 8 * 86_400.0
     state.expire()
     state.expire()
