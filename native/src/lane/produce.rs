@@ -168,8 +168,8 @@ pub struct Request {
 impl Request {
     /// Return whether its topics are known as they were when it was read.
     ///
-    /// That is so if no topic was forgotten since; otherwise it is read again, because the topic that
-    /// was forgotten may be another one.
+    /// That is so if no topic was forgotten since. Otherwise it is read again: perhaps no topic of its
+    /// own was forgotten.
     pub fn holds(&self, frame: &[u8], table: &Table) -> bool {
         if table.topics().forgotten() == self.forgotten {
             return true;
