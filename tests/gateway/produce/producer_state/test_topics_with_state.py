@@ -31,6 +31,7 @@ class History:
             for keep in (self._keep, self._keep if is_shared else None)
         )
         self.here.topics.on_topic = self._forget
+        self.here.topics.on_change = self._forget_affected
 
     def _forget(self, topic):
         if topic is None:
@@ -38,6 +39,9 @@ class History:
         else:
             assert self.here.has_topic(topic)
             self.known.discard(topic)
+
+    def _forget_affected(self, affects):
+        self.known = {topic for topic in self.known if not affects(topic)}
 
     def _keep(self, key, record, done):
         self.records.append((key, record))
