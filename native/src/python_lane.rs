@@ -18,8 +18,8 @@ use crate::lane::panics;
 use crate::lane::relay::{self, Limits, Passed, Receiving, State};
 use crate::lane::table::{self, Action, Topic};
 use crate::lane::threads::{self, Adopted};
-use crate::python_json::JsonSchema;
 use crate::lane::worked::{Early, Worked};
+use crate::python_json::JsonSchema;
 use crate::python_ring::RingPool;
 use crate::python_tls::Tls;
 
@@ -34,8 +34,7 @@ type Counted = (i16, Vec<u64>, f64);
 /// Topic, policies, records, buckets of batches, seconds altogether.
 type Accepted = (String, String, u64, Vec<u64>, f64);
 /// Topic, its id if the request has it, partition, plan, ring, number, whether it is accepted, seconds.
-type EarlyOutcome<'py> =
-    (String, Option<[u8; 16]>, i32, Bound<'py, PyBytes>, u64, u64, bool, f64);
+type EarlyOutcome<'py> = (String, Option<[u8; 16]>, i32, Bound<'py, PyBytes>, u64, u64, bool, f64);
 type Figures = (usize, usize, usize, bool, f64, u64, Option<usize>, f64);
 type Collected = (Vec<Counted>, Vec<Counted>, Vec<Accepted>, u64, u64);
 
@@ -187,14 +186,25 @@ impl Table {
         self.0.know_id(id, name.as_bytes(), Topic::Worked(Arc::new(worked)));
     }
 
+    /// Return the names of the known topics.
+    fn names(&self) -> Vec<String> {
+        let text = |name: Box<[u8]>| String::from_utf8_lossy(&name).into_owned();
+        self.0.names().into_iter().map(text).collect()
+    }
+
     /// Forget all topics.
     fn forget_topics(&self) {
         self.0.forget_topics();
     }
 
-    /// Forget a topic, by its name, unless only batches without a producer id are accepted for it.
+    /// Forget a topic, by its name.
     fn forget(&self, name: &str) {
         self.0.forget(name.as_bytes());
+    }
+
+    /// Forget a topic, by its name, but for its batches that have no sequence numbers.
+    fn forget_numbered(&self, name: &str) {
+        self.0.forget_numbered(name.as_bytes());
     }
 }
 

@@ -542,10 +542,10 @@ fn batches_with_sequence_numbers_are_left_to_python_where_these_may_change() {
         assert!(!sends(&plain[..size]), "{size}");
     }
     let forgotten = table.topics().forgotten();
-    table.forget(b"t"); // sequence numbers change: it has none
+    table.forget_numbered(b"t"); // sequence numbers change: it has none
     assert!(sends(&plain));
     assert_eq!(table.topics().forgotten(), forgotten);
-    table.forget_topics(); // policies change
+    table.forget(b"t"); // policies change
     assert!(!sends(&plain));
 }
 
@@ -561,15 +561,15 @@ fn of_the_ids_of_a_topic_those_are_forgotten_whose_sequence_numbers_may_change()
         let ids = [1, 2].map(|id| topics.with_id(&[id; 16]).is_some());
         (topics.named(b"t", 0.0).is_some(), ids, topics.forgotten())
     };
-    table.forget(b"t");
+    table.forget_numbered(b"t");
     assert_eq!(known(), (true, [true, false], 1));
-    table.forget(b"t");
+    table.forget_numbered(b"t");
     assert_eq!(known(), (true, [true, false], 1));
     table.know_id([1; 16], b"t", Topic::Unjudged);
-    table.forget(b"t");
+    table.forget_numbered(b"t");
     assert_eq!(known(), (true, [false, false], 2));
     table.know_name(b"t", Topic::Unjudged, f64::INFINITY);
-    table.forget(b"t");
+    table.forget_numbered(b"t");
     assert_eq!(known(), (false, [false, false], 3));
 }
 
@@ -784,6 +784,54 @@ fn what_is_judged_while_a_topic_is_forgotten_does_not_pass_and_is_not_counted() 
     assert_eq!(found, [false, false, false, false, true, true]);
     let accepted: u64 = counts.lock().unwrap().collect().accepted.iter().map(|each| each.2).sum();
     assert_eq!(accepted, 2);
+}
+
+#[test]
+fn what_is_judged_while_another_topic_is_forgotten_passes_and_is_counted() {
+    let table = table();
+    let frame = produced(1, &batch_of(&[r#"{"id": 1}"#]));
+    let free = request(5, 2, &produce_body(1, "free", &batch_of(&["{}"])));
+    let counts = Mutex::new(Counts::new(&[1.0]));
+    let mut found = Vec::new();
+    for forgotten in ["other", "free", "t"] {
+        table.know_name(b"t", judged_by(vec![fits(WITH_ID)]), f64::INFINITY);
+        table.know_name(b"free", Topic::Unjudged, f64::INFINITY);
+        table.know_name(b"other", Topic::Unjudged, f64::INFINITY);
+        let read = [&frame, &free]
+            .map(|frame| (frame, read_if_known(frame, VERSION, 0.0, &table).unwrap()));
+        table.forget(forgotten.as_bytes());
+        found.extend(read.map(|(frame, request)| {
+            produce::accepts(&request, frame, 0.0, &table, &mut Work::default(), &counts)
+        }));
+    }
+    assert_eq!(found, [true, true, true, false, false, true]);
+    let accepted: u64 = counts.lock().unwrap().collect().accepted.iter().map(|each| each.2).sum();
+    assert_eq!(accepted, 2);
+}
+
+#[test]
+fn a_topic_that_has_a_judge_since_it_was_forgotten_is_not_as_it_was_read() {
+    let table = table();
+    let free = request(5, 1, &produce_body(1, "free", &batch_of(&["{}"])));
+    for (known, passes) in [(judged_by(vec![fits("{}")]), false), (Topic::Unjudged, true)] {
+        table.know_name(b"free", Topic::Unjudged, f64::INFINITY);
+        let request = read_if_known(&free, VERSION, 0.0, &table).unwrap();
+        table.forget(b"free");
+        table.know_name(b"free", known, f64::INFINITY);
+        assert_eq!(request.holds(&free, &table), passes);
+    }
+}
+
+#[test]
+fn the_names_by_which_topics_are_forgotten_are_known() {
+    let table = table();
+    table.know_name(b"name", Topic::Unjudged, 5.0);
+    for id in [1, 2] {
+        table.know_id([id; 16], b"of ids", Topic::Unjudged);
+    }
+    let mut names: Vec<_> = table.names().into_iter().collect();
+    names.sort_unstable();
+    assert_eq!(names, [(*b"name").into(), Box::from(*b"of ids")]);
 }
 
 #[test]

@@ -162,7 +162,11 @@ fn run(seed: u64, ends: bool) {
                 note(judged, &sent, &by_number, &withdrawn);
             }
             18 if ends && random.below(10) == 0 => {
-                if random.below(4) == 0 { ring.close() } else { ring.recall() };
+                if random.below(4) == 0 {
+                    ring.close()
+                } else {
+                    ring.recall()
+                };
             }
             _ => {
                 let ticket = random.below(sent.len() as u64 + 1);

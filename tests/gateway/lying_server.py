@@ -20,6 +20,7 @@ class Server(Loop):
 
     request_max_bytes = 100 * MIB
     request_min_bytes_per_second = 4096
+    connection_max_age_s = float("inf")
 
     def __init__(self, broker_sends: Iterable[bytes]) -> None:
         super().__init__()

@@ -8,6 +8,7 @@ import pytest
 from penstock.gateway import policy_state
 from penstock.gateway.policy_state import PolicyState
 from penstock.gateway.produce.producer_state.opening import OpenedProducers
+from penstock.gateway.produce.producer_state.topics_with_state import TopicsWithState
 
 CONFIGURATION = SimpleNamespace(upstream_properties={}, folder=Path())
 LOADED = SimpleNamespace(
@@ -42,7 +43,9 @@ class Lane:
 
     def __init__(self, events):
         self.follow = lambda: events.append("threads follow")
+        self.follow_routes = lambda: events.append("threads follow routes")
         self.forget = lambda topic: events.append(f"threads forget {topic}")
+        self.forget_affected = lambda affects: events.append(f"threads forget those {affects}")
 
 
 class Client:
@@ -143,31 +146,42 @@ def test_a_topic_whose_settings_change_keeps_only_the_instances_that_they_name(
     state.opened_configs._on_change("orders", ["old"])
 
     assert events == [
-        "threads forget None",
+        "threads forget orders",
         "orders had ['old']",
         "retain ['a.P', 'b.P'] of orders",
     ]
 
 
-@pytest.mark.parametrize(("topic", "are_stored"), [("", True), ("orders", False)])
+@pytest.mark.parametrize(
+    ("topic", "are_stored", "forgotten"), [("", True, None), ("orders", False, "orders")]
+)
 def test_without_a_name_or_before_the_first_read_only_threads_forget(
-    state, events, topic, are_stored
+    state, events, topic, are_stored, forgotten
 ):
     if are_stored:
         state.opened_configs.current = stored(events)
     state.opened_configs._on_change(topic, None)
 
-    assert events == ["threads forget None"]
+    assert events == [f"threads forget {forgotten}"]
 
 
-def test_threads_forget_the_topics_that_get_state_of_producers(state, events):
-    producers = SimpleNamespace(topics=SimpleNamespace(on_topic=None))
+@pytest.mark.parametrize("has_lane", [True, False])
+def test_threads_forget_the_topics_that_have_state_of_producers_and_no_others(
+    state, events, has_lane
+):
+    if not has_lane:
+        state.lane = None
+    topics = TopicsWithState(lambda: 0.0)
+    topics.add("restored")
     shared = SimpleNamespace(ahead=None)
-    state.rollout._on_opened(OpenedProducers(producers, shared))
-    producers.topics.on_topic("orders")
+    state.rollout._on_opened(OpenedProducers(SimpleNamespace(topics=topics), shared))
+    topics.add("orders")
     shared.ahead("payments")
+    topics.on_change("affected")
 
-    assert events == ["threads follow", "threads forget orders", "threads forget payments"]
+    expected = ["follow routes", "forget restored", "forget orders", "forget payments",
+                "forget those affected"]  # fmt: skip
+    assert events == [f"threads {event}" for event in expected if has_lane]
 
 
 def test_the_first_producers_have_threads_forget_as_well(state, events):

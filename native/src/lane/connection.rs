@@ -367,7 +367,10 @@ impl Connection {
     pub fn judged(&mut self, ring: &Arc<Ring>, of: Judged, now: f64, counts: &Mutex<Counts>) {
         let Some(judging) = self.relay.judging() else { return };
         judging.note(ring, of);
-        if self.relay.finish_judging(now, counts) {
+        let size = judging.size;
+        let waiting = self.to_broker.bytes.get(self.to_broker.passed..).unwrap_or_default();
+        let frame = waiting.get(..size).unwrap_or_default();
+        if self.relay.finish_judging(frame, now, counts) {
             self.stopped = true;
         } else if !self.relay.is_judging() {
             self.forward(Side::Client, &[], now, counts);

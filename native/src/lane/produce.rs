@@ -162,14 +162,44 @@ pub struct Request {
     /// The batches that workers judge.
     #[cfg(target_os = "linux")]
     pub worked: Vec<WorkedBatch>,
-    /// How often topics had been forgotten when it was read.
+    /// Its version.
+    version: i16,
+    /// When it was read.
+    read_at: f64,
+    /// How often topics had been forgotten then.
     forgotten: u64,
 }
 
 impl Request {
-    /// Return whether its topics are still known: no topic was forgotten since it was read.
-    pub fn holds(&self, table: &Table) -> bool {
-        table.topics().forgotten() == self.forgotten
+    /// Return whether its topics are known as they were when it was read.
+    ///
+    /// That is so if no topic was forgotten since. Otherwise it is read again: perhaps no topic of its
+    /// own was forgotten.
+    pub fn holds(&self, frame: &[u8], table: &Table) -> bool {
+        if table.topics().forgotten() == self.forgotten {
+            return true;
+        }
+        let again = read_if_known(frame, self.version, self.read_at, table);
+        again.is_some_and(|again| self.has_judges_of(&again))
+    }
+
+    fn has_judges_of(&self, other: &Self) -> bool {
+        let mut judges = self.judged.iter().zip(&other.judged);
+        self.judged.len() == other.judged.len()
+            && judges.all(|((own, _), (theirs, _))| Arc::ptr_eq(own, theirs))
+            && self.has_workers_of(other)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn has_workers_of(&self, other: &Self) -> bool {
+        let mut topics = self.worked.iter().zip(&other.worked);
+        self.worked.len() == other.worked.len()
+            && topics.all(|(own, theirs)| Arc::ptr_eq(&own.topic, &theirs.topic))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    const fn has_workers_of(&self, _other: &Self) -> bool {
+        true
     }
 }
 
@@ -255,6 +285,8 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
         judged,
         #[cfg(target_os = "linux")]
         worked,
+        version,
+        read_at: now,
         forgotten,
     })
 }
@@ -267,8 +299,7 @@ fn end_structure(reader: &mut Reader<'_>, flexible: bool) -> Option<()> {
 /// Return whether all batches of a request are accepted by all their judges; only then they are
 /// counted.
 ///
-/// They are not if a topic was forgotten meanwhile: the request may have this topic, and Python has
-/// to judge it from then on.
+/// They are not if a topic of theirs was forgotten meanwhile: Python has to judge it from then on.
 pub fn accepts(
     request: &Request,
     frame: &[u8],
@@ -287,7 +318,7 @@ pub fn accepts(
             }
         }
     }
-    if !request.holds(table) {
+    if !request.holds(frame, table) {
         return false;
     }
     let mut counts = locked(counts);

@@ -366,13 +366,14 @@ impl Relay {
     /// Continue with the request if all its batches have an outcome; return whether Python
     /// continues.
     ///
-    /// It does, too, if a topic was forgotten meanwhile: policies may judge it that have not.
+    /// It does, too, if a topic of its own was forgotten meanwhile: policies may judge it that have
+    /// not. `frame` is the request, which is the first that has not passed.
     #[cfg(target_os = "linux")]
-    pub fn finish_judging(&mut self, now: f64, counts: &Mutex<Counts>) -> bool {
+    pub fn finish_judging(&mut self, frame: &[u8], now: f64, counts: &Mutex<Counts>) -> bool {
         let Some(judging) = self.judging.as_ref() else { return false };
         match judging.decision() {
             Decision::Open => return false,
-            Decision::Accepted if judging.request.holds(&self.table) => {}
+            Decision::Accepted if judging.request.holds(frame, &self.table) => {}
             _ => {
                 // If policies have changed, Python finds that a plan is another.
                 self.early = judging.outcomes();

@@ -99,6 +99,10 @@ impl Topics {
         self.forgotten = self.forgotten.wrapping_add(1);
     }
 
+    fn know(&self, name: &[u8]) -> bool {
+        self.names.contains_key(name) || self.ids_of.contains_key(name)
+    }
+
     /// Return whether batches with sequence numbers may be accepted for a name, or one of its ids.
     fn know_numbered(&self, name: &[u8]) -> bool {
         self.names.get(name).is_some_and(|(topic, _)| topic.may_be_numbered())
@@ -176,13 +180,32 @@ impl Table {
 
     /// Forget a topic, its name and the ids of all topics that had it: sequence numbers of its
     /// producers may have to change. Batches that have none are accepted as before.
-    pub fn forget(&self, name: &[u8]) {
+    pub fn forget_numbered(&self, name: &[u8]) {
         if !self.topics().know_numbered(name) {
             return; // nobody has to wait
         }
         let mut topics = self.changed();
         topics.count_forgotten();
         topics.forget_numbered(name);
+    }
+
+    /// Return the names by which topics can be forgotten.
+    pub fn names(&self) -> HashSet<Box<[u8]>> {
+        let topics = self.topics();
+        topics.names.keys().chain(topics.ids_of.keys()).cloned().collect()
+    }
+
+    /// Forget a topic, its name and the ids of all topics that had it: its policies may have changed.
+    pub fn forget(&self, name: &[u8]) {
+        if !self.topics().know(name) {
+            return; // nobody has to wait
+        }
+        let mut topics = self.changed();
+        topics.count_forgotten();
+        topics.names.remove(name);
+        for id in topics.ids_of.remove(name).unwrap_or_default() {
+            topics.ids.remove(&id);
+        }
     }
 
     fn changed(&self) -> RwLockWriteGuard<'_, Topics> {

@@ -95,7 +95,9 @@ impl Memory {
             return false;
         }
         // SAFETY: it is in bounds, and no reference to this memory exists.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len()) }
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len())
+        }
         true
     }
 
@@ -106,7 +108,9 @@ impl Memory {
             return false;
         }
         // SAFETY: it is in bounds, and no reference to this memory exists.
-        unsafe { ptr::copy_nonoverlapping(self.start.as_ptr().add(at), into.as_mut_ptr(), into.len()) }
+        unsafe {
+            ptr::copy_nonoverlapping(self.start.as_ptr().add(at), into.as_mut_ptr(), into.len())
+        }
         true
     }
 }

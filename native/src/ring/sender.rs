@@ -169,7 +169,9 @@ impl Ring {
     /// Note that a thread waits for outcomes from now on; return false if it did before.
     pub fn begin_waiting(&self, thread: u16) -> bool {
         let place = self.waited_by.get(usize::from(thread));
-        place.is_some_and(|waits| !waits.load(Ordering::Relaxed) && !waits.swap(true, Ordering::Relaxed))
+        place.is_some_and(|waits| {
+            !waits.load(Ordering::Relaxed) && !waits.swap(true, Ordering::Relaxed)
+        })
     }
 
     /// Return the descriptor of the memory.
@@ -457,9 +459,10 @@ impl State {
     /// no room. Bytes of a batch are never in two pieces.
     fn place(&self, bytes: usize) -> Option<(usize, u64)> {
         let size = DATA_BYTES as u64;
-        let used_from = self.entries.front().map_or(self.end, |entry| {
-            entry.end.saturating_sub(entry.bytes as u64)
-        });
+        let used_from = self
+            .entries
+            .front()
+            .map_or(self.end, |entry| entry.end.saturating_sub(entry.bytes as u64));
         let mut start = self.end;
         let at = start.checked_rem(size)?;
         if at.saturating_add(bytes as u64) > size {

@@ -328,6 +328,16 @@ class Keys(BaseModel):
         default=600000,
         meaning="A connection without traffic for this time is closed.",
     )
+    connections_max_age_ms: NonNegativeInt64 = key(
+        LIMITS,
+        reloaded=False,
+        default=0,
+        meaning=(
+            "A connection of about this age (±10%) is closed between two requests, so that new "
+            "gateways get clients. A busy one stops being read, and gets its responses first. "
+            "Requests with `acks=0` on their way are lost. 0: never."
+        ),
+    )
     max_connections: PositiveInt32 = key(
         LIMITS,
         reloaded=False,

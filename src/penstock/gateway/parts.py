@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -96,6 +97,7 @@ class GatewayParts:
         self.clock = time.monotonic
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.request_max_bytes = configuration.socket_request_max_bytes
+        self.connection_max_age_s = configuration.connections_max_age_ms / 1000 or math.inf
         self.request_min_bytes_per_second = configuration.socket_request_min_bytes_per_second
         self.requires_sasl = configuration.upstream_security_protocol.startswith("SASL_")
         self.sasl_max_bytes = configuration.sasl_server_max_receive_size

@@ -109,7 +109,7 @@ class PolicyState:
 
     def _topic_configs_changed(self, topic: str, previous_configs: Before) -> None:
         """Close policy instances that the topic's configs no longer name."""
-        self._forget_natively(None)
+        self._forget_natively(topic or None)
         if not (topic and self.topic_configs.are_stored):
             return  # no name is known, or the first read has not finished
         self.rollout.topic_keys_changed(topic, previous_configs)
@@ -133,11 +133,14 @@ class PolicyState:
         )
 
     def _producers_opened(self, opened: OpenedProducers) -> None:
-        """Have native threads forget the topics that get state of producers."""
-        opened.producers.topics.on_topic = self._forget_natively
+        """Have native threads forget the topics that have state of producers, or get it."""
+        opened.producers.topics.on_topic = self._forget_numbered
+        opened.producers.topics.on_change = self._forget_affected_natively
         if opened.shared is not None:
-            opened.shared.ahead = self._forget_natively
-        self._follow_natively()
+            opened.shared.ahead = self._forget_numbered
+        if self.lane is not None:
+            self.lane.follow_routes()
+        opened.producers.topics.tell_all()
 
     # Native threads
 
@@ -148,6 +151,14 @@ class PolicyState:
     def _forget_natively(self, topic: str | None) -> None:
         if self.lane is not None:
             self.lane.forget(topic)
+
+    def _forget_numbered(self, topic: str | None) -> None:
+        if self.lane is not None:
+            self.lane.forget_numbered(topic)
+
+    def _forget_affected_natively(self, affects: Callable[[str], bool]) -> None:
+        if self.lane is not None:
+            self.lane.forget_affected(affects)
 
     async def close(self) -> None:
         """Close the topics that keep the state."""

@@ -217,7 +217,8 @@ class HandedOver(Alone):
 
     def _follow(self):
         self.talk.lane = TableTopics(native, self.talk, compiled(self.talk))
-        self.talk.producers.topics.on_topic = self.talk.lane.forget
+        self.talk.producers.topics.on_topic = self.talk.lane.forget_numbered
+        self.talk.producers.topics.on_change = self.talk.lane.forget_affected
 
     def configs_change(self):
         super().configs_change()

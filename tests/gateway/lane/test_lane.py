@@ -9,10 +9,12 @@ import sys
 import uuid
 from datetime import timedelta
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import structlog
 import uvloop
+from confluent_kafka import Producer
 from kio.static.primitive import i32, i32Timedelta, i64
 
 from penstock import _native
@@ -20,6 +22,8 @@ from penstock.configuration import ConfigurationError, load_configuration
 from penstock.gateway.lane.lane import Lane
 from penstock.gateway.observing.metrics.measured_gateway import ConnectionState
 from penstock.gateway.server import Gateway
+from penstock.gateway.sessions.connection import ClientConnection
+from penstock.gateway.sessions.connection_age import ConnectionAge
 from penstock.gateway.sessions.memory import LOW_USE_BYTES
 from penstock.kafka.wire.schemas import load_request_schema
 from tests.conftest import create_topic
@@ -284,6 +288,52 @@ def test_batches_without_a_policy_are_forwarded_natively_next_to_a_judged_topic(
     run(test, POLICY)
 
 
+async def alter(gateway, topic, settings):
+    """Set the topic level keys of a topic, as an admin client or another gateway does."""
+    parts = gateway.parts
+    topic_id = (await asyncio.to_thread(parts.cluster.ids, [topic]))[topic]
+    await parts.topic_configs.store.put(topic, topic_id, settings)
+
+
+async def stays_native(gateway, client, topic):
+    """Produce; return whether the connection stayed with its native thread all the time."""
+    (number,) = gateway.parts.lane._owners
+    assert await client.produce(topic, b"x") == 0
+    return list(gateway.parts.lane._owners) == [number]
+
+
+def test_an_alteration_of_a_topic_leaves_the_connections_of_other_topics_where_they_are(run, topic):
+    altered, free = topic("altered"), topic("free")
+
+    async def test(gateway, client):
+        other_client = await Client.connect(client.writer.get_extra_info("peername")[:2])
+        assert await other_client.produce(altered, b"bad") == 0
+        await forwarded(gateway, partial(client.produce, free, b"x"))
+        await alter(gateway, altered, {"record.validation.policy": "yes"})
+        assert await stays_native(gateway, client, free)
+        assert await other_client.produce(altered, b"bad") == 87
+        assert await stays_native(gateway, client, free)
+        assert gateway.parts.lane._topics.table.names() == [free]
+        await alter(gateway, altered, {"penstock.mode": "quarantine"})
+        assert await stays_native(gateway, client, free)
+        other_client.writer.close()
+
+    run(test, POLICY)
+
+
+def test_native_threads_keep_connections_when_the_state_of_producers_is_opened(run, topic):
+    free = topic("free")
+
+    async def test(gateway, client):
+        await forwarded(gateway, partial(client.produce, free, b"x"))
+        assert not gateway.parts.keeps_decisions
+        gateway.parts.open_decisions()
+        await until(lambda: gateway.parts.keeps_decisions)
+        assert await stays_native(gateway, client, free)
+
+    run(test, POLICY)
+
+
 DROPPING = {"produce.request.interceptors": "policies.NoDrop"}
 DROPS = (
     POLICIES
@@ -365,6 +415,56 @@ def test_records_that_another_gateway_dropped_are_known_natively(
     run(test, {**POLICY, **state})
     found = [value for _, _, value, _ in stored(dropping)]
     assert [value for value in found if value != b"x"] == [b"a", b"b", b"c", b"d"]
+
+
+def test_an_old_connection_of_a_native_thread_is_closed_between_two_requests(run, monkeypatch):
+    ended = []
+    monkeypatch.setattr(ClientConnection, "end", noting(ClientConnection.end, ended))
+
+    async def test(gateway, client):
+        await forwarded(gateway, client.list_groups)
+        (connection,) = gateway.parts.connections
+        connection._age = ConnectionAge(0.0, 0.0)
+        assert await client.reader.read() == b""
+        assert ended == [0]
+        client.writer.close()
+        await until(lambda: not gateway.parts.connections)
+        assert gateway.parts.lane.count == 0
+
+    run(test)
+
+
+def test_an_old_connection_of_a_native_thread_gets_its_awaited_response_first(run, topic, kafka):
+    name = topic()
+
+    async def test(gateway, client):
+        await forwarded(gateway, client.list_groups)
+        client.writer.write(waiting_fetch(name, 99))
+        (connection,) = gateway.parts.connections
+        await until(lambda: gateway.parts.lane.figures(connection._lane_number).unanswered)
+        found = []
+        connection._age = SimpleNamespace(
+            has_come=lambda _, is_between: found.append(is_between()) or len(found) > 1
+        )
+        await until(lambda: len(found) > 1)
+        assert found == [False, False]
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        producer.produce(name, b"x")
+        assert await asyncio.to_thread(producer.flush, 60) == 0
+        assert (await client.response())[4:8] == (99).to_bytes(4, "big")
+        assert await client.reader.read() == b""
+
+    run(test)
+
+
+def noting(end, ended):
+    """Return a method that notes how many requests were not answered when it was called."""
+
+    def noted(connection):
+        ended.append(connection._lane.figures(connection._lane_number).unanswered)
+        end(connection)
+
+    return noted
 
 
 def waiting_fetch(name, number):

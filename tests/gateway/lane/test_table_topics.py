@@ -18,6 +18,7 @@ from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.declared import classes_here
 from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import ACCEPTED, refused
+from penstock.gateway.lane import table_topics
 from penstock.gateway.lane.table import compiled
 from penstock.gateway.lane.table_topics import TableTopics
 from penstock.gateway.observing.metrics.cells import BOUNDS
@@ -317,7 +318,7 @@ def with_modes(folder, properties):
     talk.beside = InlineJudge(of, clock=lambda: 0.0, cpu_clock=lambda: 0.0)
     talk.keeps_decisions = True
     talk.producers = Producers(now=lambda: 5.0, is_shared=True)
-    talk.producers.topics.on_topic = talk.lane.forget
+    talk.producers.topics.on_topic = talk.lane.forget_numbered
     return talk
 
 
@@ -343,7 +344,7 @@ def test_of_topics_in_quarantine_only_batches_without_producer_ids_pass_natively
         begin()
         if not native_forwards(talk, plain):  # also after a change that may concern any topic
             learn(talk, plain)
-        talk.lane.forget("t")
+        talk.lane.forget_numbered("t")
         assert native_forwards(talk, plain)
         assert not python_forwards(talk, numbered)
         assert not native_forwards(talk, numbered)
@@ -472,7 +473,7 @@ def test_only_the_topic_of_a_batch_that_has_to_be_retried_is_not_judged_natively
     frames = {topic: request_frame(produce_request([(topic, [(0, batch)])]), 1) for topic in TOPICS}
     key, producer = ProducerKey("first", 0, 7, ""), BatchProducer(7, 0, 5, 1, False)
     talk.postponed.answered(key, producer, 1, is_retriable=True)
-    talk.lane.forget("first")
+    talk.lane.forget_numbered("first")
     assert [native_forwards(talk, frames[topic]) for topic in TOPICS] == [False, True, True]
     for frame in frames.values():
         learn(talk, frame)
@@ -485,7 +486,8 @@ def test_only_the_topic_of_a_batch_that_has_to_be_retried_is_not_judged_natively
 def shared_state(talk, monkeypatch):
     """Return the shared state of producers of a gateway, connected to the lane."""
     producers = Producers(now=lambda: 5.0, is_shared=True)
-    producers.topics.on_topic = talk.lane.forget
+    producers.topics.on_topic = talk.lane.forget_numbered
+    producers.topics.on_change = talk.lane.forget_affected
     monkeypatch.setattr(talk, "producers", producers, raising=False)
     return producers
 
@@ -524,14 +526,21 @@ def test_only_a_topic_with_producer_state_is_left_to_python(talk, monkeypatch, t
     assert [native_forwards(talk, frame) for frame in frames] == expected
 
 
-def test_after_a_change_of_interceptors_only_unaffected_topics_are_known_again(talk, monkeypatch):
+def test_after_a_change_of_interceptors_only_affected_topics_are_forgotten(talk, monkeypatch):
     frames = all_frames()
     for frame in frames:
         learn(talk, frame)
     shared_state(talk, monkeypatch).interceptors_changed(lambda topic: topic == "first")
-    assert not any(native_forwards(talk, frame) for frame in frames)
+    assert [native_forwards(talk, frame) for frame in frames] == [False, True, True, False]
     assert [python_forwards(talk, frame) for frame in frames] == [False, True, True, False]
     assert [native_forwards(talk, frame) for frame in frames] == [False, True, True, False]
+
+
+def test_of_many_topics_all_are_forgotten_after_a_change(talk, monkeypatch):
+    monkeypatch.setattr(table_topics, "_COMPARED_MAX", len(TOPICS) - 1)
+    shared_state(talk, monkeypatch).interceptors_changed(lambda topic: topic == "first")
+    assert not any(native_forwards(talk, frame) for frame in all_frames())
+    assert talk.lane.table.names() == []
 
 
 def test_a_topic_without_policies_is_forgotten_by_name_if_requests_have_its_id(talk, monkeypatch):

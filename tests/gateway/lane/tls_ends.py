@@ -29,6 +29,7 @@ class Gateway(Loop):
 
     request_max_bytes = 100 * MIB
     request_min_bytes_per_second = 4096
+    connection_max_age_s = float("inf")
     read_buffer = memoryview(bytearray(READ_BYTES))
 
     def __init__(self, tls: ssl.SSLContext | NativeTls | None, chance: random.Random) -> None:

@@ -113,3 +113,15 @@ def test_it_is_known_how_much_of_a_frame_or_of_its_head_is_missing():
     assert seen.reader.missing_streamed_bytes == seen.reader.left_bytes == 4
     seen.reader.stop()
     assert seen.reader.left_bytes is None
+
+
+@pytest.mark.parametrize("size", [3, 10, 1000])
+@pytest.mark.parametrize("kind", [b"h", b"s"])
+def test_a_reader_can_stop_after_its_frame_whatever_follows_in_a_chunk(kind, size):
+    seen, first = Seen(), frame(kind + b"first frame")
+    sent = first + frame(kind + b"second frame")
+    seen.reader.feed(sent[:9])
+    seen.reader.stop_after_frame()
+    for start in range(9, len(sent), size):
+        seen.reader.feed(sent[start : start + size])
+    assert seen.frames == [first]

@@ -17,7 +17,7 @@ from penstock.gateway.sessions.between import Between, Figures, GivenBack
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable, Sized
+    from collections.abc import Callable, Iterable, Sized
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.gateway.context.topic_names import TopicNames
@@ -106,11 +106,23 @@ class Lane(KnownTopics):
         """Forget the policies of a topic, or of all topics: Python finds them again."""
         self._topics.forget(name)
 
+    def forget_numbered(self, name: str | None) -> None:
+        """Forget a topic, or all of them, because sequence numbers may have to change."""
+        self._topics.forget_numbered(name)
+
+    def forget_affected(self, affects: Callable[[str], bool]) -> None:
+        """Forget the topics that a change of sequence numbers affects."""
+        self._topics.forget_affected(affects)
+
+    def follow_routes(self) -> None:
+        """Follow the routing table if it has changed; otherwise connections stay."""
+        if compiled(self._gateway) != self._rows:
+            self.follow()
+
     def look_again(self) -> None:
         """Use the policies in force if they have changed. To be called every second."""
         self._log_errors()  # of the TLS library in the event loop
-        if compiled(self._gateway) != self._rows:
-            self.follow()
+        self.follow_routes()
         self._topics.look_again()
         self._left_to_python.look(self._gateway.producers.topics.names, self._gateway.clock())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration.topic_keys import ENFORCE
 from penstock.gateway.produce.forwarded_at_once import passes_accepted
@@ -11,13 +11,16 @@ from penstock.gateway.produce.gateway import KnownTopics
 from penstock.kafka.wire.names import NO_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.gateway.context.topic_names import TopicNames
     from penstock.gateway.lane.table import ForwardingGateway, Rows
     from penstock.kafka.wire.requests.produce import TopicData
     from penstock.policies.by_columns import NativeJudge
+
+_COMPARED_MAX: Final = 500
+"""The most topics that are compared with a change at once: requests wait meanwhile."""
 
 
 class TableTopics(KnownTopics):
@@ -129,15 +132,27 @@ class TableTopics(KnownTopics):
         return inline.accepts_large(waited_for, version, data, judges[0])
 
     def forget(self, name: str | None) -> None:
-        """Forget a topic, or all of them.
-
-        A topic of which only batches without a producer id are known stays known by its name: what
-        becomes of sequence numbers does not concern these.
-        """
+        """Forget a topic, or all of them."""
         if name is None:
             self.table.forget_topics()
         else:
             self.table.forget(name)
+
+    def forget_numbered(self, name: str | None) -> None:
+        """Forget a topic, or all of them, but for batches without a producer id."""
+        if name is None:
+            self.table.forget_topics()
+        else:
+            self.table.forget_numbered(name)
+
+    def forget_affected(self, affects: Callable[[str], bool]) -> None:
+        """Forget the topics that a change affects; all of them if they are too many to compare."""
+        names = self.table.names()
+        if len(names) > _COMPARED_MAX:
+            self.table.forget_topics()
+            return
+        for name in filter(affects, names):
+            self.table.forget_numbered(name)
 
     def _judges(self, plan: TopicPlan) -> list[NativeJudge] | None:
         """Return the native judges that accept the same batches as Python, or None.

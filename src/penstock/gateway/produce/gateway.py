@@ -57,8 +57,13 @@ class KnownTopics(Protocol):
     def forget(self, name: str | None) -> None:
         """Forget a topic, or all of them: Python has to process the next batches.
 
-        After that no batch passes natively by earlier knowledge, but those of a topic by its name
-        that have no sequence numbers. Any thread may call it.
+        After that no batch passes natively by earlier knowledge. Any thread may call it.
+        """
+
+    def forget_numbered(self, name: str | None) -> None:
+        """Forget a topic, or all of them, because sequence numbers may have to change.
+
+        Batches without sequence numbers pass as before.
         """
 
 

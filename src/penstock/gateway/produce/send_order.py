@@ -130,7 +130,7 @@ class SendOrder:
             elif is_intact(partition.data):  # its sequence number may be wrong otherwise
                 self._postponed.answered(key, producer, self._connection, is_retriable=True)
                 if request.gateway.lane is not None:
-                    request.gateway.lane.forget(key.topic)
+                    request.gateway.lane.forget_numbered(key.topic)
 
     def _unanswered(
         self, concerns: Callable[[ProducerKey, BatchProducer, int], bool]

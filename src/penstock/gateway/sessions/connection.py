@@ -29,6 +29,7 @@ from penstock.gateway.listening.tls import peer_principal
 from penstock.gateway.listening.tls_connection import TlsConnection
 from penstock.gateway.observing.metrics.measured_gateway import ConnectionState
 from penstock.gateway.produce.gateway import KnownTopics
+from penstock.gateway.sessions.connection_age import ConnectionAge
 from penstock.gateway.sessions.gateway import RequestGateway
 from penstock.gateway.sessions.memory import FEW_BYTES, READ_BYTES
 from penstock.gateway.sessions.request_rate import RequestRate
@@ -66,6 +67,8 @@ HALF_CLOSED_S: Final = 10.0
 """How long responses are awaited for a client that has closed its side; a broker does not wait."""
 FLUSH_TIMEOUT_S: Final = 30.0
 """How long a client may take to read its last responses, and a broker its last requests."""
+LINGER_S: Final = 5.0
+"""How long a client may take to close its side after the end of a connection that is old."""
 _FIRST_TRY: Final = 4
 """A connection is passed to the lane after so many reads. If it is not taken, or comes back soon,
 it waits longer."""
@@ -165,6 +168,10 @@ class ServerContext(RequestGateway, Protocol):
     @property
     def request_max_bytes(self) -> int:
         """The largest request that is accepted (`socket.request.max.bytes`)."""
+
+    @property
+    def connection_max_age_s(self) -> float:
+        """The age at which a connection is closed (`connections.max.age.ms`); infinite if never."""
 
     @property
     def request_min_bytes_per_second(self) -> int:
@@ -272,6 +279,8 @@ class ClientConnection(SharedBufferProtocol):
         self.since = self._last_active = self._unread_since = gateway.loop.time()
         self._unread_s = 0.0
         self._received = 0
+        self._age = ConnectionAge(gateway.connection_max_age_s, self.since)
+        self._lingers = False
         self._rate = RequestRate(gateway.request_min_bytes_per_second, self.since)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -679,6 +688,8 @@ class ClientConnection(SharedBufferProtocol):
 
     def eof_received(self) -> bool:
         """Handle a half-closed connection: the client may still read responses."""
+        if self._lingers and self._phase is ConnectionPhase.CLOSED:
+            return False
         self._client_disconnected()
         self._start_half_closed_timer()
         return self._transport.get_extra_info("sslcontext") is None  # TLS has no half-closing
@@ -717,7 +728,7 @@ class ClientConnection(SharedBufferProtocol):
         if self._gateway.budget.is_exceeded and self._session is not None:
             self._session.forget_topics()
         if self._phase is ConnectionPhase.OPEN:
-            self._end_if_worn()
+            self._end_in_time()
         self._look()
         if self._rate.is_too_slow and not self._is_unread:
             least = self._gateway.request_min_bytes_per_second
@@ -745,6 +756,11 @@ class ClientConnection(SharedBufferProtocol):
                 self._client_disconnected()  # the current request will never be complete
             self.account()
 
+    def _end_in_time(self) -> None:
+        self._end_if_worn()
+        if self._phase is ConnectionPhase.OPEN:
+            self._end_if_old()
+
     def _end_if_worn(self) -> None:
         """Close both connections in time if one cannot encrypt much more."""
         for side, tls in (("client", self._tls), ("broker", self._broker_tls)):
@@ -753,6 +769,31 @@ class ClientConnection(SharedBufferProtocol):
                 log.info("closing a connection", side=side, peer=str(self._peer), reason=reason)
                 self.end()
                 return
+
+    def _end_if_old(self) -> None:
+        """Close both connections at their age, so that the client may come to another gateway."""
+        now = self._gateway.loop.time()
+        if self.is_established and self._age.has_come(now, lambda: self._is_between_requests):
+            self._lingers = True
+            self.end()
+
+    @property
+    def _is_between_requests(self) -> bool:
+        """Whether nothing is received, awaited or sent, as far as it is known here."""
+        session, upstream = self._session, self._upstream
+        if (
+            session is None
+            or upstream is None
+            or self._is_unread
+            or self._transport.get_write_buffer_size()
+            or upstream.get_write_buffer_size()
+            or any(tls.has_unread or tls.tls.has_part for tls in self._native_tls)
+        ):
+            return False
+        if self._lane is None or self._lane_number is None:
+            return session.is_between_requests
+        figures = self._lane.figures(self._lane_number)
+        return not figures.unanswered and not figures.is_blocked and figures.request_left is None
 
     def _client_disconnected(self) -> None:
         if self._phase is ConnectionPhase.CLOSED:
@@ -800,7 +841,7 @@ class ClientConnection(SharedBufferProtocol):
             self._become(ConnectionPhase.ENDING)
             self._is_lost = True
         if self._session is not None:
-            self._session.end()
+            self._session.end(stops_after_request=self._lingers)
         elif self._connecting is None:
             self.close()
 
@@ -826,13 +867,28 @@ class ClientConnection(SharedBufferProtocol):
             self._gateway.connections.discard(self)
 
     def _close_client(self) -> None:
-        if self._client.has_written:
+        may_linger = self._half_closed is None and not self._transport.is_closing()
+        if self._lingers and may_linger and is_plain(self._transport):
+            self._linger()
+        elif self._client.has_written:
             self._transport.close()
         elif self._is_lost:
             self._transport.abort()  # TLS would say otherwise that this is the end of the stream
         else:
             reset_on_close(self._transport, False)
             self._transport.close()
+
+    def _linger(self) -> None:
+        """Send the client the end, and discard what it sends until it closes, too.
+
+        If that were not read, the system would reset the connection, and the client might not get
+        its last responses. A connection with TLS does so itself.
+        """
+        self._transport.write_eof()
+        if self._pauses:
+            self._pauses.clear()
+            self._transport.resume_reading()
+        self._gateway.loop.call_later(LINGER_S, self._transport.abort)
 
     def abort(self) -> None:
         """Close both connections at once."""

@@ -346,10 +346,17 @@ class Session:
             if not any(policy_set is policies for policy_set in self._left):
                 self._left.append(policies)
 
-    def end(self) -> None:
-        """End the session after the responses to the requests in flight."""
+    def end(self, *, stops_after_request: bool = False) -> None:
+        """End the session after the responses to the requests in flight.
+
+        Args:
+            stops_after_request: Whether nothing behind the current request is processed. Otherwise
+                a client that always has the next request on its way might never get to the end.
+        """
         if self._phase is SessionPhase.OPEN:
             self._phase = SessionPhase.ENDING
+        if stops_after_request:
+            self._requests.stop_after_frame()
         if self._requests.between_frames:
             self._requests.stop()
         self._end_when_idle()
@@ -393,6 +400,11 @@ class Session:
     def missing_answer_bytes(self) -> int:
         """The bytes of a response that is being collected that have not been received yet."""
         return self._responses.missing_held_bytes
+
+    @property
+    def is_between_requests(self) -> bool:
+        """Whether no request or response is received, processed or awaited."""
+        return self._requests.between_frames and self._responses.between_frames and self._is_idle
 
     @property
     def answer_bytes(self) -> int:
@@ -828,14 +840,7 @@ class Session:
         self._finish()
 
     def _end_when_idle(self) -> None:
-        if self._phase is SessionPhase.CLOSED or self._receiving is not None:
-            return
-        if (
-            self._opening.is_running
-            or self._pending.exchanges
-            or self._expected
-            or self._unanswered
-        ):
+        if self._phase is SessionPhase.CLOSED or not self._is_idle:
             return
         if self._unconfirmed:
             # Requests with acks=0 have no response, and closing may reset the connection before
@@ -845,6 +850,17 @@ class Session:
             self._upstream.write(_BARRIER)
             return
         self._finish()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether no request is received, processed or awaited."""
+        return not (
+            self._receiving is not None
+            or self._opening.is_running
+            or self._pending.exchanges
+            or self._expected
+            or self._unanswered
+        )
 
     def _finish(self) -> None:
         if self._phase is not SessionPhase.CLOSED:

@@ -117,6 +117,21 @@ class FrameReader:
         self._held_bytes = 0
         self._on_head = self._on_frame = self._on_piece = _ignore  # they may refer to this
 
+    def stop_after_frame(self) -> None:
+        """Stop at the end of the current frame, or else of the next."""
+        on_frame, on_piece = self._on_frame, self._on_piece
+
+        def on_last_frame(frame: bytes) -> None:
+            on_frame(frame)
+            self.stop()
+
+        def on_last_piece(piece: bytes | memoryview, last: bool) -> None:
+            on_piece(piece, last)
+            if last:
+                self.stop()
+
+        self._on_frame, self._on_piece = on_last_frame, on_last_piece
+
     def suspend(self) -> None:
         """Begin no further frame for now, and put further bytes aside. Call it between frames."""
         self._is_suspended = True

@@ -31,6 +31,7 @@ class History:
             for keep in (self._keep, self._keep if is_shared else None)
         )
         self.here.topics.on_topic = self._forget
+        self.here.topics.on_change = self._forget_affected
 
     def _forget(self, topic):
         if topic is None:
@@ -38,6 +39,9 @@ class History:
         else:
             assert self.here.has_topic(topic)
             self.known.discard(topic)
+
+    def _forget_affected(self, affects):
+        self.known = {topic for topic in self.known if not affects(topic)}
 
     def _keep(self, key, record, done):
         self.records.append((key, record))
@@ -135,6 +139,9 @@ def test_a_topic_keeps_its_state_when_its_producer_is_evicted(is_shared, monkeyp
         key = ProducerKey(topic, 0, 7)
         lose(key, Arrival(*key), 0, Range(0, 2), [0], b"")
     assert state.has_topic("any") and None in requested  # more topics than are remembered
+    requested.clear()
+    state.topics.tell_all()
+    assert requested.count(None) == 1 and set(requested) == {*state.topics.names, None}
     now[0] += 8 * 86_400.0
     state.expire()
     state.expire()

@@ -87,7 +87,7 @@ class InterceptedBatches:
         if partition.idempotent_producer is None:
             return None
         if self._request.gateway.lane is not None:  # a reload may have been meanwhile
-            self._request.gateway.lane.forget(partition.topic.known_name)
+            self._request.gateway.lane.forget_numbered(partition.topic.known_name)
         self._batches.append(partition)
         first_attempt = self._first_attempt(partition)
         is_pending = has_policies or (first_attempt is not None and _has_known_drops(first_attempt))

@@ -151,7 +151,7 @@ class Producers:
             affects: Whether records of a topic may have been dropped before, or may be now.
         """
         self.doubts.add(affects)
-        self.topics.on_topic(None)
+        self.topics.on_change(affects)
 
     def settings_changed(self, topic: str) -> None:
         """Record that a topic's own settings have changed; see `interceptors_changed`."""

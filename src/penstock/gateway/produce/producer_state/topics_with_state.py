@@ -17,6 +17,8 @@ class TopicsWithState:
     Attributes:
         on_topic: Called with the name of a topic that has state from now on, and had none before;
             with None if that may be any topic. By then `has` says so.
+        on_change: Called when it has changed which records topics lose, with a function that
+            returns whether a topic is affected.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -26,6 +28,7 @@ class TopicsWithState:
             now: Returns the time in seconds since the epoch.
         """
         self.on_topic: Callable[[str | None], None] = lambda _: None
+        self.on_change: Callable[[Callable[[str], bool]], None] = lambda _: None
         self._now = now
         self._topics: Counter[str] = Counter()
         # Until when topics may have producers whose records are not in memory any more.
@@ -51,6 +54,13 @@ class TopicsWithState:
         self._topics[topic] += 1
         if self._topics[topic] == 1:
             self.on_topic(topic)
+
+    def tell_all(self) -> None:
+        """Call `on_topic` with the topics that have state already."""
+        for topic in self.names:
+            self.on_topic(topic)
+        if self._any_until:
+            self.on_topic(None)
 
     def remove(self, topic: str) -> None:
         """Count a producer of a topic no longer."""
