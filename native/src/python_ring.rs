@@ -31,8 +31,8 @@ impl Ring {
         Ok(Self { inner: Arc::new(sender::Ring::new(number, threads)?) })
     }
 
-    /// The descriptors that the worker gets: the memory, the one that is readable when there is
-    /// work, and one for each thread.
+    /// The descriptors that the worker gets: the memory, the descriptor that is readable when
+    /// there is work, and that of each thread.
     fn descriptors(&self) -> Vec<RawFd> {
         let fixed = [self.inner.memory(), self.inner.work()];
         fixed.into_iter().chain(self.inner.done()).map(|each| each.as_raw_fd()).collect()
@@ -47,6 +47,11 @@ impl Ring {
     /// The same, and take no more batches.
     fn close<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.inner.close())
+    }
+
+    /// Return the numbers of batches that were recalled while they were judged, and are accepted.
+    fn take_late(&self) -> Vec<u64> {
+        self.inner.take_late()
     }
 
     /// Return the number of the batch that is being judged (0 for none), how many batches were
@@ -107,7 +112,7 @@ impl RingReader {
     /// Begin the next batch; None if there is none. Its outcome has to be given before the next.
     fn next<'py>(&self, py: Python<'py>) -> Option<Batch<'py>> {
         let mut judging = locked(&self.inner);
-        let slot = judging.reader.next()?;
+        let slot = judging.reader.begin_next()?;
         let (plan, records) = judging.reader.bytes(&slot)?;
         judging.current = Some(slot);
         Some((

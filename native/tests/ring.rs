@@ -1,5 +1,6 @@
 //! Rings between threads and a worker, as random histories of both ends.
 #![cfg(target_os = "linux")]
+#![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsRawFd;
@@ -43,9 +44,9 @@ fn batch<'a>(connection: u64, plan: &'a [u8], records: &'a [u8]) -> Batch<'a> {
 fn a_batch_is_judged() {
     let ring = Ring::new(5, THREADS.into()).unwrap();
     let mut reader = reader_of(&ring);
-    assert!(reader.next().is_none());
+    assert!(reader.begin_next().is_none());
     let ticket = ring.submit(&batch(4, b"plan", b"records")).unwrap();
-    let slot = reader.next().unwrap();
+    let slot = reader.begin_next().unwrap();
     assert_eq!((slot.number, slot.version, slot.partition, slot.thread), (1, 9, 4, 1));
     assert_eq!(slot.topic_id, [7; 16]);
     assert_eq!(reader.bytes(&slot).unwrap(), (b"plan".to_vec(), b"records".to_vec()));
@@ -94,20 +95,23 @@ fn the_plan_of_the_batch_in_hand_is_known_when_batches_are_recalled() {
     for (connection, plan) in [(0, "slow"), (1, "next"), (2, "last")] {
         ring.submit(&batch(connection, plan.as_bytes(), b"records")).unwrap();
     }
-    let slot = reader.next().unwrap();
+    let slot = reader.begin_next().unwrap();
     assert_eq!(ring.recall(), b"slow");
     for thread in 0..THREADS {
         let judged = ring.take(thread);
         assert_eq!(judged.len(), 1);
         assert_eq!(judged[0].outcome, Outcome::LeftOut);
+        assert_eq!(judged[0].number, u64::from(thread == 0)); // Python waits for the first
     }
+    assert!(ring.take_late().is_empty());
     // What it says afterwards concerns nobody; the others it leaves out.
     reader.reply(slot, Outcome::Accepted, 1);
-    assert!(reader.next().is_none());
+    assert!(reader.begin_next().is_none());
     for thread in 0..THREADS {
         assert!(ring.take(thread).is_empty());
     }
     assert_eq!(ring.figures().answered, 3);
+    assert_eq!(ring.take_late(), [1]);
     assert!(ring.recall().is_empty());
 }
 
@@ -154,7 +158,7 @@ fn run(seed: u64, ends: bool) {
                     by_number.insert(slot.number, (records, outcome));
                     reader.reply(slot, outcome, random.below(40_000) as u32);
                 } else {
-                    in_hand = reader.next();
+                    in_hand = reader.begin_next();
                 }
             }
             14..18 => {
@@ -190,7 +194,7 @@ fn run(seed: u64, ends: bool) {
             by_number.insert(slot.number, (reader.bytes(&slot).unwrap().1, Outcome::Accepted));
             reader.reply(slot, Outcome::Accepted, 10);
         }
-        in_hand = reader.next();
+        in_hand = reader.begin_next();
         for thread in 0..THREADS {
             note(ring.take(thread), &sent, &by_number, &withdrawn);
         }
@@ -229,7 +233,7 @@ fn nonsense_of_a_worker_harms_only_its_own_batches() {
                     sent.extend(ring.submit(&batch(random.below(5), b"plan", b"records")));
                 }
                 2 => {
-                    if let Some(slot) = reader.next() {
+                    if let Some(slot) = reader.begin_next() {
                         reader.reply(slot, Outcome::Accepted, 5);
                     }
                 }

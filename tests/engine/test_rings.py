@@ -25,7 +25,7 @@ def sockets():
 
 
 class FakeRing:
-    """A ring that says what it was told."""
+    """A ring with fixed figures."""
 
     def __init__(self, number, threads):
         self.number, self.threads = number, threads
@@ -39,6 +39,9 @@ class FakeRing:
     def close(self):
         self.calls.append("close")
         return self.plan
+
+    def take_late(self):
+        return [5]
 
     def figures(self):
         return 3, 5, 2, 1, False
@@ -145,9 +148,32 @@ def test_a_verdict_that_is_lost_with_its_worker_is_none():
     rings, _, (ring,) = rings_of(worker)
     verdicts = []
     rings.expect_verdict(early(ring), verdicts.append)
-    rings.forget(worker)
+    rings.close(worker)
+    rings.forget(worker, "")
     rings.expect_verdict(early(ring), verdicts.append)
     assert verdicts == [None, None]
+
+
+def test_the_batch_that_ended_its_worker_is_refused_for_that():
+    worker = Worker(1)
+    rings, _, (ring,) = rings_of(worker)
+    verdicts = []
+    ring.plan = TopicPlan(topic="orders").encoded
+    rings.expect_verdict(early(ring, 2), verdicts.append)
+    rings.close(worker)
+    rings.forget(worker, "ended its process")
+    rings.expect_verdict(early(ring, 3), verdicts.append)  # the current batch of the ring
+    assert verdicts[0] is None
+    assert "ended its process" in verdicts[1].message
+
+
+def test_a_batch_that_is_accepted_late_is_given_to_who_expects_it():
+    worker = Worker(1)
+    rings, _, (ring,) = rings_of(worker)
+    verdicts = []
+    rings.expect_verdict(early(ring, 5), verdicts.append)
+    rings.put_late()
+    assert verdicts == [ACCEPTED]
 
 
 def test_verdicts_that_nobody_expects_are_bounded():
@@ -167,7 +193,7 @@ class FakeReader:
     def __init__(self, batches):
         self.batches = batches
         self.answers = []
-        self.said = 0
+        self.signal_count = 0
 
     def next(self):
         return self.batches.pop(0) if self.batches else None
@@ -177,7 +203,7 @@ class FakeReader:
         assert took_us >= 0
 
     def say(self):
-        self.said += 1
+        self.signal_count += 1
 
     def wait(self, _descriptor, _timeout_ms):
         return True
@@ -207,7 +233,7 @@ def test_a_worker_answers_each_batch_and_sends_the_verdicts_that_are_no_acceptan
     batches.begin(FakeJudge())
     batches.judge_until_message()
     assert reader.answers == [True, False, False, True]
-    assert reader.said
+    assert reader.signal_count
     received = ours.recv(10_000)
     verdicts = []
     while received:
@@ -224,9 +250,9 @@ def test_a_worker_answers_each_batch_and_sends_the_verdicts_that_are_no_acceptan
 @pytest.mark.skipif(not hasattr(_native, "Ring"), reason="native threads need Linux")
 def test_both_ends_of_a_ring_share_memory(sockets):
     ring = _native.Ring(1, 2)
-    memory, work, *done = ring.descriptors()
-    assert len(done) == 2
-    reader = _native.RingReader(memory, work, done)
+    memory, work, *outcomes = ring.descriptors()
+    assert len(outcomes) == 2
+    reader = _native.RingReader(memory, work, outcomes)
     assert not reader.has_more
     assert reader.next() is None
     ours, theirs = sockets
@@ -238,4 +264,4 @@ def test_both_ends_of_a_ring_share_memory(sockets):
     assert ring.recall() == b""
     assert ring.close() == b""
     with pytest.raises(OSError, match=r"(?i)invalid"):
-        _native.RingReader(work, work, done)
+        _native.RingReader(work, work, outcomes)

@@ -35,7 +35,7 @@ def test_a_quick_ring_changes_nothing():
     world = World(WorkerLimits(1)).open()
     (process,) = world.ready
     for number in range(1, 500):
-        ring(world, process, current=number, written=number + 3, answered=number - 1)
+        ring(world, process, current=number, batch_count=number + 3, outcome_count=number - 1)
         world.tick()
     assert process.worker.state is WorkerState.READY
     assert not world.recalled
@@ -45,12 +45,12 @@ def test_a_quick_ring_changes_nothing():
 def test_a_batch_of_a_ring_that_takes_long_blocks_its_worker_until_it_is_done():
     world = World(WorkerLimits(1)).open()
     (process,) = world.ready
-    ring(world, process, current=1, written=1)
+    ring(world, process, current=1, batch_count=1)
     pass_time(world, 0.2)
     assert process.worker.state is WorkerState.BLOCKED
     assert world.recalled == [process.worker]
     assert process.worker not in world.schedule.servers
-    ring(world, process, written=1, answered=1)
+    ring(world, process, batch_count=1, outcome_count=1)
     world.tick()
     assert process.worker.state is WorkerState.READY
     assert world.schedule.servers == [process.worker]
@@ -59,7 +59,7 @@ def test_a_batch_of_a_ring_that_takes_long_blocks_its_worker_until_it_is_done():
 def test_jobs_go_to_another_worker_while_a_ring_blocks_theirs():
     world = World(WorkerLimits(1)).open()
     (process,) = world.ready
-    ring(world, process, current=1, written=1)
+    ring(world, process, current=1, batch_count=1)
     job = world.submit()
     assert job.attempt in process.worker.sent_jobs
     pass_time(world, 0.2)
@@ -76,8 +76,8 @@ def test_a_batch_of_a_ring_has_the_deadline_of_policies():
     (process,) = world.ready
     job = world.submit()
     assert world.judge(process)
-    ring(world, process, current=1, written=1)
-    pass_time(world, 2.9)
+    ring(world, process, current=1, batch_count=1)
+    pass_time(world, 1.9)
     assert process.worker.state is WorkerState.BLOCKED
     pass_time(world, 0.2)
     assert process.worker.state is WorkerState.KILLED
@@ -96,7 +96,7 @@ def test_a_worker_that_writes_nonsense_into_its_ring_is_killed():
 def test_batches_that_a_worker_does_not_begin_come_back():
     world = World(WorkerLimits(1, timeout_s=1.0)).open()
     (process,) = world.ready
-    ring(world, process, written=5, answered=2)
+    ring(world, process, batch_count=5, outcome_count=2)
     pass_time(world, 0.9)
     assert not world.recalled
     pass_time(world, 0.3)

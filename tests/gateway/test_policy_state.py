@@ -45,6 +45,7 @@ class Lane:
         self.follow = lambda: events.append("threads follow")
         self.follow_routes = lambda: events.append("threads follow routes")
         self.forget = lambda topic: events.append(f"threads forget {topic}")
+        self.forget_numbered = lambda topic: events.append(f"threads forget numbered {topic}")
         self.forget_affected = lambda affects: events.append(f"threads forget those {affects}")
 
 
@@ -179,17 +180,17 @@ def test_threads_forget_the_topics_that_have_state_of_producers_and_no_others(
     shared.ahead("payments")
     topics.on_change("affected")
 
-    expected = ["follow routes", "forget restored", "forget orders", "forget payments",
-                "forget those affected"]  # fmt: skip
+    expected = ["follow routes", "forget numbered restored", "forget numbered orders",
+                "forget numbered payments", "forget those affected"]  # fmt: skip
     assert events == [f"threads {event}" for event in expected if has_lane]
 
 
 def test_the_first_producers_have_threads_forget_as_well(state, events):
     state.rollout.producers.topics.on_topic("orders")
-    assert events == ["threads forget orders"]
+    assert events == ["threads forget numbered orders"]
     state.lane = None
     state.rollout.producers.topics.on_topic("orders")
-    assert events == ["threads forget orders"]
+    assert events == ["threads forget numbered orders"]
 
 
 async def test_producers_are_opened_with_the_file_of_the_start(state, events):

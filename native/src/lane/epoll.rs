@@ -82,7 +82,7 @@ impl Epoll {
 
     /// Return how many descriptors are waited for.
     #[cfg(test)]
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         let all = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.0.as_raw_fd()));
         all.unwrap().lines().filter(|line| line.starts_with("tfd:")).count()
     }

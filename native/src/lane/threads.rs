@@ -424,7 +424,7 @@ impl Worker {
         });
         rings.insert(token, Arc::clone(ring));
         if let Some(done) = ring.done_of(self.place) {
-            // Without descriptors or memory left, Python's ticks find that nothing goes on.
+            // Without descriptors or memory left, Python's ticks find that nothing continues.
             let _ = self.epoll.add_edge(done, token);
         }
     }

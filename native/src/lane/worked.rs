@@ -64,7 +64,7 @@ pub struct Early {
     pub ring: u64,
     /// The number of the batch in this ring.
     pub number: u64,
-    /// Whether it is accepted; otherwise the worker has sent its verdict.
+    /// Whether it is accepted; otherwise the worker has sent its verdict, or still judges it.
     pub is_accepted: bool,
     /// How many seconds it was judged.
     pub took_s: f64,
@@ -176,7 +176,7 @@ impl Judging {
         let batches = self.request.worked.iter().zip(&self.submitted);
         batches
             .filter_map(|(batch, submitted)| {
-                let judged = submitted.judged.filter(|of| of.outcome != Outcome::LeftOut)?;
+                let judged = submitted.judged.filter(|of| of.number > 0)?;
                 Some(Early {
                     topic: Arc::clone(&batch.topic),
                     topic_id: batch.topic_id,

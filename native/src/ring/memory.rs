@@ -96,7 +96,7 @@ impl Memory {
         }
         // SAFETY: it is in bounds, and no reference to this memory exists.
         unsafe {
-            ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len())
+            ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(at), bytes.len());
         }
         true
     }
@@ -109,7 +109,7 @@ impl Memory {
         }
         // SAFETY: it is in bounds, and no reference to this memory exists.
         unsafe {
-            ptr::copy_nonoverlapping(self.start.as_ptr().add(at), into.as_mut_ptr(), into.len())
+            ptr::copy_nonoverlapping(self.start.as_ptr().add(at), into.as_mut_ptr(), into.len());
         }
         true
     }
@@ -138,7 +138,7 @@ mod tests {
     fn both_see_the_same_and_nothing_is_accessed_out_of_bounds() {
         let ours = Memory::new(4096).unwrap();
         let theirs = Memory::open(ours.as_fd().as_raw_fd(), 4096).unwrap();
-        assert!(ours.write(4090, b"records") == false && ours.write(10, b"records"));
+        assert!(!ours.write(4090, b"records") && ours.write(10, b"records"));
         let mut bytes = [0; 7];
         assert!(theirs.read(10, &mut bytes) && &bytes == b"records");
         assert!(!theirs.read(4090, &mut bytes) && !theirs.read(usize::MAX, &mut bytes));

@@ -47,7 +47,7 @@ impl Reader {
     /// Return the next batch, and note that it is being judged; None if there is none.
     ///
     /// Batches that are to be left out are answered here.
-    pub fn next(&mut self) -> Option<Slot> {
+    pub fn begin_next(&mut self) -> Option<Slot> {
         while self.has_more() {
             let number = self.read.saturating_add(1);
             let mut bytes = [0; SLOT_BYTES];

@@ -55,7 +55,7 @@ pub struct Judged {
     pub ticket: u64,
     /// The outcome.
     pub outcome: Outcome,
-    /// The batch's number, under which the worker sends its verdict.
+    /// The batch's number, under which Python gets its verdict; 0 if it is to be judged again.
     pub number: u64,
     /// How many seconds it was judged.
     pub took_s: f64,
@@ -84,6 +84,8 @@ struct Entry {
     /// Whether nobody waits for it any more.
     is_withdrawn: bool,
     is_answered: bool,
+    /// Whether Python waits for its outcome.
+    is_pythons: bool,
     expected_s: f64,
     bytes: usize,
     plan_bytes: usize,
@@ -125,6 +127,8 @@ struct State {
     withdrawn: Vec<u64>,
     /// The batches that were recalled, and that their threads do not know of.
     recalled: Vec<(u16, Judged)>,
+    /// The accepted batches that were recalled in the worker's hand: their numbers.
+    late: Vec<u64>,
 }
 
 /// The gateway's end.
@@ -189,7 +193,7 @@ impl Ring {
         self.done.iter().map(Waker::as_fd)
     }
 
-    /// Return the one of a thread.
+    /// Return the descriptor of a thread.
     pub fn done_of(&self, thread: u16) -> Option<&Waker> {
         self.done.get(usize::from(thread))
     }
@@ -270,6 +274,7 @@ impl Ring {
             connection: head.connection,
             is_withdrawn: false,
             is_answered: false,
+            is_pythons: false,
             expected_s,
             bytes,
             plan_bytes: head.plan_bytes,
@@ -368,6 +373,14 @@ impl Ring {
     }
 
     fn recall_all(&self, state: &mut State) -> Vec<u8> {
+        for thread in (0_u16..).take(self.done.len()) {
+            let mut judged = Vec::new();
+            if self.read(state, thread, &mut judged).is_none() {
+                self.is_broken.store(true, Ordering::Release);
+                state.is_closed = true;
+            }
+            state.recalled.extend(judged.into_iter().map(|of| (thread, of)));
+        }
         if let Some(left_out) = self.memory.number(layout::LEFT_OUT) {
             left_out.store(state.last_number(), Ordering::SeqCst);
         }
@@ -381,11 +394,16 @@ impl Ring {
                 plan.clear();
             }
         }
-        state.withdraw_all();
+        state.withdraw_all(current);
         for done in &self.done {
             done.wake();
         }
         plan
+    }
+
+    /// Return the numbers of batches for which Python waits and that are accepted.
+    pub fn take_late(&self) -> Vec<u64> {
+        std::mem::take(&mut locked(&self.state).late)
     }
 
     /// Return whether it takes no more batches, and a thread has nothing to learn of any.
@@ -474,7 +492,7 @@ impl State {
     }
 
     /// Note an outcome; None for nonsense.
-    fn answer(&mut self, reply: Reply, thread: u16) -> Option<Option<Judged>> {
+    fn answer(&mut self, reply: Reply, thread: u16) -> Option<Vec<Judged>> {
         let place = usize::try_from(reply.number.checked_sub(self.first)?).ok()?;
         let entry = self.entries.get_mut(place).filter(|entry| !entry.is_answered)?;
         if entry.thread != thread {
@@ -490,29 +508,37 @@ impl State {
         if reply.outcome != Outcome::LeftOut {
             self.turns.settle(entry.connection, entry.expected_s, took_s);
         }
+        if entry.is_pythons && reply.outcome == Outcome::Accepted {
+            self.late.push(reply.number);
+        }
         let (connection, ticket, outcome) = (entry.connection, entry.ticket, reply.outcome);
         let judged = Judged { connection, ticket, outcome, number: reply.number, took_s };
-        Some((!entry.is_withdrawn).then_some(judged))
+        Some((!entry.is_withdrawn).then_some(judged).into_iter().collect())
     }
 
-    /// Have nobody wait for any batch: those who did learn of it.
-    fn withdraw_all(&mut self) {
-        let judged = |connection, ticket| Judged {
+    /// Have no thread wait for any batch: those who did learn of it. Python waits for the current
+    /// batch, which is not judged again.
+    fn withdraw_all(&mut self, current: u64) {
+        let judged = |connection, ticket, number| Judged {
             connection,
             ticket,
             outcome: Outcome::LeftOut,
-            number: 0,
+            number,
             took_s: 0.0,
         };
-        for entry in &mut self.entries {
+        let first = self.first;
+        for (number, entry) in (first..).zip(&mut self.entries) {
             if !entry.is_answered && !entry.is_withdrawn {
-                self.recalled.push((entry.thread, judged(entry.connection, entry.ticket)));
+                entry.is_pythons = number == current;
+                let number = if entry.is_pythons { number } else { 0 };
+                let of = judged(entry.connection, entry.ticket, number);
+                self.recalled.push((entry.thread, of));
             }
             entry.is_withdrawn = true;
         }
         let withdrawn = std::mem::take(&mut self.withdrawn);
         let waiting = self.turns.drain().filter(|each| !withdrawn.contains(&each.ticket));
-        let waiting = waiting.map(|each| (each.thread, judged(each.connection, each.ticket)));
+        let waiting = waiting.map(|each| (each.thread, judged(each.connection, each.ticket, 0)));
         self.recalled.extend(waiting);
         self.waiting_bytes = 0;
     }

@@ -3,7 +3,7 @@
 //! It is `penstock.engine.workers.turns` for connections that have one request at a time: start-time
 //! fair queueing. Each client has an account, in seconds of virtual time, which is slower than the
 //! worker's by the number of clients. A client that begins to wait starts at that time or later, so
-//! absent clients do not save up turns. The next batch is the one that would be done first. How long
+//! absent clients do not save up turns. The next batch is that which would be done first. How long
 //! it takes is known afterwards: until then the average of the client's recent batches counts, for a
 //! new client that of recent new clients.
 #![forbid(unsafe_code)]

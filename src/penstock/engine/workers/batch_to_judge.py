@@ -16,7 +16,7 @@ _NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
 class EarlyOutcome(NamedTuple):
-    """What is known of a batch that was judged through a ring, before Python received it.
+    """The outcome of a batch that was judged through a ring, before Python received it.
 
     Attributes:
         plan: The topic's policies that judged it, encoded.
@@ -53,7 +53,7 @@ class BatchToJudge(NamedTuple):
         client: The key of the client's jobs: clients are served round-robin, and the batches of
             one client for one partition keep their order.
         sender: The client, for policies that take a context; None if it is not known.
-        early: What is known of it already, if anything is.
+        early: Its outcome, if it was judged before Python received it.
     """
 
     plan: TopicPlan

@@ -1,8 +1,8 @@
 """Rings: memory in which native threads of the gateway have batches judged by the workers.
 
 A native thread writes a batch into the ring of the worker that judges its partition, and reads the
-outcome there (`native/src/ring`). The schedule sees neither: here it is told which worker is busy
-with a batch of its ring, and it says which workers serve which partitions. Whatever is not the
+outcome there (`native/src/ring`). The schedule sees neither: it learns which worker is busy
+with a batch of its ring, and decides which workers serve which partitions. Whatever is not the
 usual case leaves the ring: the batches of a worker that is blocked, killed or closed are recalled,
 so that their connections come back to Python, which submits them to the schedule.
 
@@ -17,7 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.engine.plans.topic_plan import TopicPlan
-from penstock.engine.verdict import ACCEPTED
+from penstock.engine.verdict import ACCEPTED, failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,16 +37,16 @@ class RingFigures(NamedTuple):
 
     Attributes:
         current: The number of the batch that the worker judges; 0 for none.
-        written: How many batches were written.
-        answered: How many of them have an outcome.
-        waiting: How many wait to be written.
+        batch_count: How many batches were written.
+        outcome_count: How many of them have an outcome.
+        waiting_count: How many wait to be written.
         is_broken: Whether the worker has written what is not an outcome.
     """
 
     current: int
-    written: int
-    answered: int
-    waiting: int
+    batch_count: int
+    outcome_count: int
+    waiting_count: int
     is_broken: bool
 
 
@@ -71,11 +71,12 @@ class WorkerRings:
         self._new_ring = native.Ring
         self._threads = threads
         self._rings: dict[Worker, Any] = {}
-        self._served: list[Worker | None] = []
+        self._servers: list[Worker | None] = []
         self._slow_until: dict[str, float] = {}
         self._numbers: dict[Worker, int] = {}
+        self._last_batches: dict[Worker, tuple[int, bytes]] = {}
         self._verdicts: dict[tuple[int, int], PolicyVerdict] = {}
-        self._expected: dict[tuple[int, int], Callable[[PolicyVerdict | None], None]] = {}
+        self._callbacks: dict[tuple[int, int], Callable[[PolicyVerdict | None], None]] = {}
         self.pool = native.RingPool()
 
     def open(self, worker: Worker) -> Any | None:
@@ -91,7 +92,7 @@ class WorkerRings:
     def put_verdict(self, worker: Worker, number: int, verdict: PolicyVerdict) -> None:
         """Give the verdict on a batch that is not accepted to who waits for it, or keep it."""
         key = self._numbers.get(worker, 0), number
-        on_verdict = self._expected.pop(key, None)
+        on_verdict = self._callbacks.pop(key, None)
         if on_verdict is not None:
             on_verdict(verdict)
             return
@@ -106,14 +107,14 @@ class WorkerRings:
         key = early.ring, early.number
         verdict = ACCEPTED if early.is_accepted else self._verdicts.pop(key, None)
         if verdict is None and early.ring in self._numbers.values():
-            self._expected[key] = on_verdict
+            self._callbacks[key] = on_verdict
             return
         on_verdict(verdict)
 
     def follow(self, servers: list[Worker | None]) -> None:
         """Let the workers that serve the slots have the batches of their partitions."""
-        if servers != self._served:
-            self._served = servers
+        if servers != self._servers:
+            self._servers = servers
             self.pool.set([self._rings.get(worker) if worker else None for worker in servers])
 
     def figures(self) -> dict[Worker, RingFigures]:
@@ -130,25 +131,44 @@ class WorkerRings:
         """Recall the batches of a worker that ends; it gets no more."""
         ring = self._rings.pop(worker, None)
         if ring is not None:
-            self.follow([None if server is worker else server for server in self._served])
-            self._note_slow(ring.close())
+            self.follow([None if server is worker else server for server in self._servers])
+            number = RingFigures(*ring.figures()).current
+            plan = ring.close()
+            self._last_batches[worker] = number, plan
+            self._note_slow(plan)
 
-    def forget(self, worker: Worker) -> None:
-        """Wait for no verdict of a worker that has ended."""
+    def put_late(self) -> None:
+        """Give the verdicts on batches that were recalled while they were judged, and accepted."""
+        for worker, ring in self._rings.items():
+            for number in ring.take_late():
+                self.put_verdict(worker, number, ACCEPTED)
+
+    def forget(self, worker: Worker, blame: str) -> None:
+        """Wait for no verdict of a worker that has ended.
+
+        Args:
+            blame: How the batch that it judged has ended it; empty if that is not to blame.
+        """
+        number, plan = self._last_batches.pop(worker, (0, b""))
+        if blame and plan:
+            policies = TopicPlan.decode(plan).policy_names
+            self.put_verdict(worker, number, failed(policies, blame))
         ring = self._numbers.pop(worker, None)
-        for key in [key for key in self._expected if key[0] == ring]:
-            self._expected.pop(key)(None)
+        for key in [key for key in self._callbacks if key[0] == ring]:
+            self._callbacks.pop(key)(None)
 
     def serves(self, topic: str) -> bool:
         """Return whether the batches of a topic may be judged through rings."""
-        until = self._slow_until.get(topic)
-        return until is None or self._clock() >= until
+        end_time = self._slow_until.get(topic)
+        return end_time is None or self._clock() >= end_time
 
     def _note_slow(self, plan: bytes) -> None:
         if plan:
             now = self._clock()
             if len(self._slow_until) >= _TOPICS_MAX:
                 self._slow_until = {
-                    topic: until for topic, until in self._slow_until.items() if until > now
+                    topic: end_time
+                    for topic, end_time in self._slow_until.items()
+                    if end_time > now
                 }
             self._slow_until[TopicPlan.decode(plan).topic] = now + SLOW_S

@@ -687,7 +687,7 @@ class Schedule:
             return
         for worker in self.pool.judging:
             ring = rings.get(worker)
-            if ring is None or not self._is_busy_with(ring, worker, now):
+            if ring is None or not self._is_busy_with(ring, worker, current[worker], now):
                 self._check_worker(worker, current[worker], now)
         for worker in self.pool.ending:
             self._answer_expired(worker, now)
@@ -706,26 +706,30 @@ class Schedule:
             self._assign_queues(now)
         self._request_workers(now)
 
-    def _is_busy_with(self, ring: RingFigures, worker: Worker, now: float) -> bool:
+    def _is_busy_with(
+        self, ring: RingFigures, worker: Worker, current: CurrentAttempt, now: float
+    ) -> bool:
         """Return whether a worker judges a batch of its ring, which has no job; or has to end."""
         if ring.is_broken:
             self.protocol_error(worker, now)
             return True
-        state = ring.current, ring.answered
+        state = ring.current, ring.outcome_count
         if state != worker.ring_state:
             worker.ring_state, worker.ring_since = state, now
             worker.last_active = now
-            if ring.answered and not worker.has_answered:
+            if ring.outcome_count and not worker.has_answered:
                 self.pool.answered(worker)
         took = now - worker.ring_since
         if not ring.current:
-            if ring.written > ring.answered and took > self._begin_s:
+            if ring.batch_count > ring.outcome_count and took > self._begin_s:
                 worker.ring_since = now
                 self._act(Recall(worker))
             return False
-        limit = max(self._limits.timeout_s, self._limits.preparation_timeout_s)
+        does, limit = "decide", self._limits.timeout_s
+        if current.phase == PREPARING:
+            does, limit = "prepare", self._limits.preparation_timeout_s
         if took > limit:
-            text = f"did not decide within {limit * 1000:.0f} ms"
+            text = f"did not {does} within {limit * 1000:.0f} ms"
             self._kill(worker, KillReason.DEADLINE_EXCEEDED, text, now)
         elif took > BLOCKED_AFTER_S and worker.state is WorkerState.READY:
             self._act(Recall(worker))

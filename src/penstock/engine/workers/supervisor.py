@@ -23,7 +23,7 @@ from penstock.engine.workers.gathered_writes import GatheredWrites
 from penstock.engine.workers.instance_usage import InstanceUsage
 from penstock.engine.workers.jobs import JudgingJob
 from penstock.engine.workers.processes.child import Child, ProcessEnd
-from penstock.engine.workers.processes.worker import WorkerState
+from penstock.engine.workers.processes.worker import KillReason, WorkerState
 from penstock.engine.workers.progress import CurrentAttempt
 from penstock.engine.workers.schedule import Schedule, SchedulePhase, WorkerLimits
 from penstock.engine.workers.shared_values import SharedValues
@@ -478,7 +478,7 @@ class Supervisor:
         self._schedule.died(worker, current, end.text, now, by_another=end.by_another)
         self._execute_actions()
         if self.rings is not None:
-            self.rings.forget(worker)
+            self.rings.forget(worker, _blame(worker, end))
         del self._children[worker]
         await child.read_output()
 
@@ -583,6 +583,8 @@ class Supervisor:
             current = {
                 worker: self._children[worker].progress.current for worker in self._schedule.judging
             }
+            if self.rings is not None:
+                self.rings.put_late()
             figures = self.rings.figures() if self.rings is not None else {}
             self._schedule.tick(current, self._clock.now(), figures)
         except Exception:
@@ -596,3 +598,11 @@ class Supervisor:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _blame(worker: Worker, end: ProcessEnd) -> str:
+    """Return how a batch may have ended its worker; empty if it has not."""
+    killed = worker.kill_cause
+    if killed is None:
+        return "" if end.by_another else "ended its process"
+    return killed.text if killed.reason is KillReason.DEADLINE_EXCEEDED else ""

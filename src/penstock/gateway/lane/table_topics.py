@@ -110,9 +110,10 @@ class TableTopics(KnownTopics):
             if known_id is None:
                 return
             topic_id = known_id
-        until = names.known_until(name) if are_stored or plan.needs_topic_id else math.inf
+        is_temporary = are_stored or plan.needs_topic_id
+        expiry = names.known_until(name) if is_temporary else math.inf
         self.table.know_worked_name(
-            name, plan.policy_names, plan.encoded, topic_id.bytes, rings.pool, until
+            name, plan.policy_names, plan.encoded, topic_id.bytes, rings.pool, expiry
         )
 
     def look_again(self) -> None:

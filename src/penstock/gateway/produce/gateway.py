@@ -174,7 +174,7 @@ class ProduceConnection(ConnectionContext, Protocol):
         """The topic names and ids that the broker returned over this connection."""
 
     def take_early_outcomes(self) -> EarlyOutcomes:
-        """Return what is known of the batches of the Produce request that is read, once."""
+        """Return the early outcomes of the Produce request that is read, once."""
 
     @property
     def may_change_policies(self) -> bool:

@@ -59,7 +59,7 @@ class ReceivedRequest:
         answered: The partitions that have a response of the gateway's own, in the order in which
             they got it.
         is_cancelled: Whether the connection is closed.
-        early_outcomes: What is known of its batches already.
+        early_outcomes: The outcomes of its batches that were judged before Python received it.
     """
 
     __slots__ = ("_task", "_work", "answered", "connection", "data", "early_outcomes", "gateway",
@@ -84,7 +84,7 @@ class ReceivedRequest:
         self._task: asyncio.Task[object] | None = None
 
     def early_outcome(self, topic: ProduceTopic, partition: int) -> EarlyOutcome | None:
-        """Return what is known of a batch already; None if nothing is."""
+        """Return the outcome of a batch that was judged before; None if it was not."""
         if not self.early_outcomes:
             return None
         topic_id, name = topic.data.topic_id, topic.data.name or ""

@@ -268,11 +268,11 @@ class Session:
         self._suspend_if_many()
 
     def put_early_outcomes(self, outcomes: EarlyOutcomes) -> None:
-        """Keep what is known of the batches of the next request, a Produce request."""
+        """Keep the early outcomes of the next request, a Produce request."""
         self._early_outcomes = outcomes
 
     def take_early_outcomes(self) -> EarlyOutcomes:
-        """Return what is known of the batches of the Produce request that is read, once."""
+        """Return the early outcomes of the Produce request that is read, once."""
         outcomes, self._early_outcomes = self._early_outcomes, {}
         return outcomes
 

@@ -64,7 +64,7 @@ _BUFFER_BYTES, _BUFFER_KEPT_BYTES = 2**18, 8 * 2**20
 _CHAINS_CACHED = 10_000
 _BATCHING_S = 0.002
 """A verdict waits this long at most, and until the batch after that is done."""
-_SAID_EVERY_S: Final = 0.0002
+_SIGNAL_EVERY_S: Final = 0.0002
 """How long native threads do not hear of outcomes while there are more batches."""
 _COUNTED_EVERY_MS: Final = 100
 _MICROSECONDS_MAX: Final = 2**32 - 1
@@ -112,10 +112,10 @@ class WorkerJudge:
         self._attempt = attempt
         self._progress.begin(attempt)
         self._policies.client = _client(client)
-        read = self._read(plan, version, data)
-        if isinstance(read, PolicyVerdict):
-            return read
-        chain, batch = read
+        chain_and_batch = self._read(plan, version, data)
+        if isinstance(chain_and_batch, PolicyVerdict):
+            return chain_and_batch
+        chain, batch = chain_and_batch
         if not chain.interceptors and not dropped_before:
             if chain.plan.diverts:
                 return judge_and_divert(
@@ -141,10 +141,10 @@ class WorkerJudge:
     ) -> PolicyVerdict:
         """Judge a batch of a ring: no policy intercepts it, or needs the client."""
         self._policies.client = _client(b"")
-        read = self._read(plan, version, data)
-        if isinstance(read, PolicyVerdict):
-            return read
-        chain, batch = read
+        chain_and_batch = self._read(plan, version, data)
+        if isinstance(chain_and_batch, PolicyVerdict):
+            return chain_and_batch
+        chain, batch = chain_and_batch
         return chain.judge(partition, _topic_id(topic_id), StoredColumns(batch.records))
 
     def _read(
@@ -285,7 +285,7 @@ class RingBatches:
 
     def _judge_some(self, judge: WorkerJudge) -> None:
         take_next, answer, say = self._reader.next, self._reader.answer, self._reader.say
-        said_at = began = time.monotonic()
+        signal_time = began = time.monotonic()
         while (batch := take_next()) is not None:
             number, version, partition, topic_id, plan, records = batch
             verdict = _verdict_of(judge, version, partition, topic_id, plan, records)
@@ -295,9 +295,9 @@ class RingBatches:
             answer(verdict is ACCEPTED, min(int((now - began) * 1e6), _MICROSECONDS_MAX))
             began = now
             self._is_counted = False
-            if now - said_at > _SAID_EVERY_S:
+            if now - signal_time > _SIGNAL_EVERY_S:
                 say()
-                said_at = now
+                signal_time = now
                 if _has_message(self._parent):
                     break
         say()
@@ -520,8 +520,8 @@ def _ring_of(arguments: list[str], parent: socket.socket) -> RingBatches | None:
     """Return the ring whose descriptors are in the arguments of the process."""
     if not arguments:
         return None
-    memory, work, *done = map(int, arguments)
-    return RingBatches(_native.RingReader(memory, work, done), parent)
+    memory, work, *outcomes = map(int, arguments)
+    return RingBatches(_native.RingReader(memory, work, outcomes), parent)
 
 
 def _messages(
