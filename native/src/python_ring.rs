@@ -44,14 +44,21 @@ impl Ring {
         PyBytes::new(py, &self.inner.recall())
     }
 
-    /// The same, and take no more batches.
+    /// Take batches again after `recall`.
+    fn resume(&self) {
+        self.inner.resume();
+    }
+
+    /// As `recall`, for good.
     fn close<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.inner.close())
     }
 
-    /// Return the numbers of batches that were recalled while they were judged, and are accepted.
-    fn take_late(&self) -> Vec<u64> {
-        self.inner.take_late()
+    /// Return the numbers of batches that were recalled while they were in the worker's hand: those
+    /// that are accepted, and those that it had not begun.
+    fn take_late(&self) -> (Vec<u64>, Vec<u64>) {
+        let late = self.inner.take_late();
+        (late.accepted, late.left_out)
     }
 
     /// Return the number of the batch that is being judged (0 for none), how many batches were

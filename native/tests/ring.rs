@@ -4,12 +4,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use penstock_native::ring::layout::{self, Outcome};
 use penstock_native::ring::memory::Memory;
 use penstock_native::ring::pool::Pool;
 use penstock_native::ring::reader::Reader;
-use penstock_native::ring::sender::{Batch, Ring};
+use penstock_native::ring::sender::{Batch, Late, Ring};
 
 const THREADS: u16 = 3;
 
@@ -34,10 +37,14 @@ fn reader_of(ring: &Ring) -> Reader {
     Reader::open(ring.memory().as_raw_fd(), ring.work().as_raw_fd(), &done).unwrap()
 }
 
-fn batch<'a>(connection: u64, plan: &'a [u8], records: &'a [u8]) -> Batch<'a> {
+fn batch<'a>(connection: u64, plan: &'a Arc<[u8]>, records: &'a [u8]) -> Batch<'a> {
     let thread = (connection % u64::from(THREADS)) as u16;
     let partition = connection as i32;
     Batch { connection, thread, version: 9, partition, topic_id: [7; 16], plan, records }
+}
+
+fn plan(text: &str) -> Arc<[u8]> {
+    text.as_bytes().into()
 }
 
 #[test]
@@ -45,7 +52,7 @@ fn a_batch_is_judged() {
     let ring = Ring::new(5, THREADS.into()).unwrap();
     let mut reader = reader_of(&ring);
     assert!(reader.begin_next().is_none());
-    let ticket = ring.submit(&batch(4, b"plan", b"records")).unwrap();
+    let ticket = ring.submit(&batch(4, &plan("plan"), b"records")).unwrap();
     let slot = reader.begin_next().unwrap();
     assert_eq!((slot.number, slot.version, slot.partition, slot.thread), (1, 9, 4, 1));
     assert_eq!(slot.topic_id, [7; 16]);
@@ -70,7 +77,7 @@ fn a_worker_waits_until_there_is_a_batch() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| reader.wait(other.as_raw_fd(), 60_000).unwrap());
         std::thread::sleep(std::time::Duration::from_millis(20));
-        ring.submit(&batch(0, b"", b"records")).unwrap();
+        ring.submit(&batch(0, &plan(""), b"records")).unwrap();
         assert!(!waiting.join().unwrap());
     });
     assert!(reader.has_more());
@@ -81,19 +88,19 @@ fn a_worker_waits_until_there_is_a_batch() {
 fn what_is_too_large_or_comes_after_the_end_is_pythons() {
     let ring = Ring::new(1, THREADS.into()).unwrap();
     let large = vec![0; layout::LONGEST];
-    assert!(ring.submit(&batch(0, b"p", &large)).is_none());
-    assert!(ring.submit(&batch(0, b"", &large)).is_some());
-    assert!(ring.submit(&Batch { thread: THREADS, ..batch(0, b"", b"") }).is_none());
+    assert!(ring.submit(&batch(0, &plan("p"), &large)).is_none());
+    assert!(ring.submit(&batch(0, &plan(""), &large)).is_some());
+    assert!(ring.submit(&Batch { thread: THREADS, ..batch(0, &plan(""), b"") }).is_none());
     assert!(ring.close().is_empty());
-    assert!(ring.submit(&batch(0, b"", b"records")).is_none());
+    assert!(ring.submit(&batch(0, &plan(""), b"records")).is_none());
 }
 
 #[test]
 fn the_plan_of_the_batch_in_hand_is_known_when_batches_are_recalled() {
     let ring = Ring::new(1, THREADS.into()).unwrap();
     let mut reader = reader_of(&ring);
-    for (connection, plan) in [(0, "slow"), (1, "next"), (2, "last")] {
-        ring.submit(&batch(connection, plan.as_bytes(), b"records")).unwrap();
+    for (connection, name) in [(0, "slow"), (1, "next"), (2, "last")] {
+        ring.submit(&batch(connection, &plan(name), b"records")).unwrap();
     }
     let slot = reader.begin_next().unwrap();
     assert_eq!(ring.recall(), b"slow");
@@ -103,7 +110,7 @@ fn the_plan_of_the_batch_in_hand_is_known_when_batches_are_recalled() {
         assert_eq!(judged[0].outcome, Outcome::LeftOut);
         assert_eq!(judged[0].number, u64::from(thread == 0)); // Python waits for the first
     }
-    assert!(ring.take_late().is_empty());
+    assert_eq!(ring.take_late(), Late::default());
     // What it says afterwards concerns nobody; the others it leaves out.
     reader.reply(slot, Outcome::Accepted, 1);
     assert!(reader.begin_next().is_none());
@@ -111,8 +118,74 @@ fn the_plan_of_the_batch_in_hand_is_known_when_batches_are_recalled() {
         assert!(ring.take(thread).is_empty());
     }
     assert_eq!(ring.figures().answered, 3);
-    assert_eq!(ring.take_late(), [1]);
+    assert_eq!(ring.take_late().accepted, [1]);
+    assert!(ring.submit(&batch(0, &plan("p"), b"records")).is_none()); // it is paused
+    ring.resume();
+    assert!(ring.submit(&batch(0, &plan("p"), b"records")).is_some());
     assert!(ring.recall().is_empty());
+}
+
+#[test]
+fn a_batch_that_is_left_out_as_it_is_begun_is_judged_again() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let mut reader = reader_of(&ring);
+    let memory = Memory::open(ring.memory().as_raw_fd(), layout::BYTES).unwrap();
+    ring.submit(&batch(0, &plan("p"), b"records")).unwrap();
+    // The worker has noted the batch, and does not know yet that it is recalled.
+    memory.number(layout::CURRENT).unwrap().store(1, Ordering::SeqCst);
+    assert_eq!(ring.recall(), b"p");
+    assert_eq!(ring.take(0)[0].number, 1);
+    assert!(reader.begin_next().is_none());
+    assert!(ring.take(0).is_empty());
+    assert_eq!(ring.take_late(), Late { accepted: vec![], left_out: vec![1] });
+}
+
+#[test]
+fn a_plan_is_never_read_from_the_memory() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let mut reader = reader_of(&ring);
+    let memory = Memory::open(ring.memory().as_raw_fd(), layout::BYTES).unwrap();
+    ring.submit(&batch(0, &plan("plan"), b"records")).unwrap();
+    let slot = reader.begin_next().unwrap();
+    assert!(memory.write(layout::DATA + slot.start as usize, b"lies"));
+    assert_eq!(ring.close(), b"plan");
+}
+
+#[test]
+fn what_a_worker_does_with_its_descriptors_makes_nobody_wait() {
+    let ring = Ring::new(1, 1).unwrap();
+    for end in ring.done().chain([ring.work()]) {
+        // Only the flag of the description is set, whatever it is.
+        let end = UnixStream::from(end.try_clone_to_owned().unwrap());
+        end.set_nonblocking(false).unwrap();
+    }
+    let memory = Memory::open(ring.memory().as_raw_fd(), layout::BYTES).unwrap();
+    let mut reader = reader_of(&ring);
+    for number in 0..100_000 {
+        memory.number(layout::WAITS).unwrap().store(1, Ordering::SeqCst);
+        ring.submit(&batch(3 * number, &plan(""), b"")).unwrap(); // the pipe is full at some time
+        let slot = reader.begin_next().unwrap();
+        reader.reply(slot, Outcome::Accepted, 0);
+        assert_eq!(ring.take(0).len(), 1);
+    }
+    ring.done_of(0).unwrap().reset(); // nothing is there, and nobody waits
+    assert!(ring.close().is_empty());
+}
+
+#[test]
+fn a_ring_that_is_broken_is_not_over_before_its_threads_know() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let memory = Memory::open(ring.memory().as_raw_fd(), layout::BYTES).unwrap();
+    for connection in 0..3 {
+        ring.submit(&batch(connection, &plan("p"), b"records")).unwrap();
+    }
+    let outcomes = memory.number(layout::outcomes(0)).unwrap();
+    outcomes.store(u64::MAX, Ordering::SeqCst);
+    assert_eq!(ring.take(0).len(), 1);
+    assert!(ring.figures().is_broken && ring.is_over(0));
+    assert!(!ring.is_over(1) && !ring.is_over(2));
+    assert_eq!((ring.take(1).len(), ring.take(2).len()), (1, 1));
+    assert!(ring.is_over(1) && ring.is_over(2));
 }
 
 /// A history of a ring, until everything has an outcome.
@@ -146,7 +219,7 @@ fn run(seed: u64, ends: bool) {
             0..7 => {
                 let records = random.bytes(most);
                 let connection = random.below(8);
-                if let Some(ticket) = ring.submit(&batch(connection, b"plan", &records)) {
+                if let Some(ticket) = ring.submit(&batch(connection, &plan("plan"), &records)) {
                     assert!(sent.insert(ticket, (connection, records)).is_none());
                 }
             }
@@ -171,6 +244,9 @@ fn run(seed: u64, ends: bool) {
                 } else {
                     ring.recall()
                 };
+                if random.below(2) == 0 {
+                    ring.resume();
+                }
             }
             _ => {
                 let ticket = random.below(sent.len() as u64 + 1);
@@ -230,7 +306,7 @@ fn nonsense_of_a_worker_harms_only_its_own_batches() {
         for _ in 0..100 {
             match random.below(6) {
                 0..2 => {
-                    sent.extend(ring.submit(&batch(random.below(5), b"plan", b"records")));
+                    sent.extend(ring.submit(&batch(random.below(5), &plan("plan"), b"records")));
                 }
                 2 => {
                     if let Some(slot) = reader.begin_next() {
@@ -247,7 +323,7 @@ fn nonsense_of_a_worker_harms_only_its_own_batches() {
                     let thread = random.below(THREADS.into()) as u16;
                     let count = [0, 1, 5, u64::MAX][random.below(4) as usize];
                     let number = memory.number(layout::outcomes(thread.into())).unwrap();
-                    number.store(count, std::sync::atomic::Ordering::SeqCst);
+                    number.store(count, Ordering::SeqCst);
                 }
                 _ => {
                     for of in ring.take(random.below(THREADS.into()) as u16) {
@@ -271,7 +347,6 @@ fn nonsense_of_a_worker_harms_only_its_own_batches() {
 
 #[test]
 fn a_partition_has_the_ring_of_its_slot() {
-    use std::sync::Arc;
     let pool = Pool::default();
     assert!(pool.ring(b"orders", 0).is_none());
     let rings = [1, 2].map(|number| Arc::new(Ring::new(number, 1).unwrap()));

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 
 import pytest
 
@@ -36,12 +37,15 @@ class FakeRing:
         self.calls.append("recall")
         return self.plan
 
+    def resume(self):
+        self.calls.append("resume")
+
     def close(self):
         self.calls.append("close")
         return self.plan
 
     def take_late(self):
-        return [5]
+        return [5], [6]
 
     def figures(self):
         return 3, 5, 2, 1, False
@@ -98,6 +102,18 @@ def test_a_worker_that_ends_gets_no_batches():
     rings.close(first)
     rings.recall(first)
     assert of_first.calls == ["close"]
+
+
+def test_a_ring_that_was_recalled_takes_batches_again_when_its_worker_serves():
+    first, second = Worker(1), Worker(2)
+    rings, _, (ring, _) = rings_of(first, second)
+    rings.follow([first, second])
+    rings.recall(first)
+    rings.follow([None, second])
+    assert ring.calls == ["recall"]
+    rings.follow([first, second])
+    rings.follow([first, second])
+    assert ring.calls == ["recall", "resume"]
 
 
 def test_without_descriptors_a_worker_has_no_ring():
@@ -172,8 +188,9 @@ def test_a_batch_that_is_accepted_late_is_given_to_who_expects_it():
     rings, _, (ring,) = rings_of(worker)
     verdicts = []
     rings.expect_verdict(early(ring, 5), verdicts.append)
+    rings.expect_verdict(early(ring, 6), verdicts.append)
     rings.put_late()
-    assert verdicts == [ACCEPTED]
+    assert verdicts == [ACCEPTED, None]  # the other was not begun
 
 
 def test_verdicts_that_nobody_expects_are_bounded():
@@ -184,7 +201,7 @@ def test_verdicts_that_nobody_expects_are_bounded():
     verdicts = []
     rings.expect_verdict(early(ring, 4999), verdicts.append)
     rings.expect_verdict(early(ring, 0), verdicts.append)
-    assert verdicts == [REFUSED]
+    assert verdicts == [REFUSED, None]  # it is judged again
 
 
 class FakeReader:
@@ -245,6 +262,39 @@ def test_a_worker_answers_each_batch_and_sends_the_verdicts_that_are_no_acceptan
     assert [number for number, _ in verdicts] == [2, 3]
     assert verdicts[0][1] == REFUSED
     assert "ValueError" in verdicts[1][1].message
+
+
+def test_a_message_is_read_although_there_is_always_another_batch(sockets):
+    ours, theirs = sockets
+    ours.send(b"a message")
+
+    class Endless(FakeReader):
+        def next(self):
+            time.sleep(0.001)
+            return 1, 9, 0, bytes(16), b"plan", b"fine"
+
+    batches = RingBatches(Endless([]), theirs)
+    batches.begin(FakeJudge())
+    batches.judge_until_message()
+    assert theirs.recv(100) == b"a message"
+    batches.judge_some()  # it ends by itself
+
+
+def test_a_worker_without_memory_judges_no_more(sockets):
+    _, theirs = sockets
+
+    class OutOfMemory(FakeJudge):
+        def judge_in_ring(self, *_):
+            raise MemoryError
+
+    reader = FakeReader([(number, 9, 0, bytes(16), b"plan", b"") for number in (1, 2)])
+    batches = RingBatches(reader, theirs)
+    batches.begin(OutOfMemory())
+    batches.judge_until_message()
+    assert batches.is_ending
+    assert reader.answers == [False]
+    batches.judge_some()
+    assert reader.answers == [False]
 
 
 @pytest.mark.skipif(not hasattr(_native, "Ring"), reason="native threads need Linux")

@@ -1,6 +1,7 @@
 """The schedule and the rings of workers, through which native threads have batches judged."""
 
 from penstock.engine.workers.processes.worker import KillReason, WorkerState
+from penstock.engine.workers.progress import DONE, PREPARING
 from penstock.engine.workers.rings import RingFigures
 from penstock.engine.workers.schedule import WorkerLimits
 from tests.engine.simulated import World
@@ -83,6 +84,40 @@ def test_a_batch_of_a_ring_has_the_deadline_of_policies():
     assert process.worker.state is WorkerState.KILLED
     assert process.worker.kill_cause.reason is KillReason.DEADLINE_EXCEEDED
     assert list(world.answers) == [job]
+
+
+def test_a_policy_that_prepares_in_a_ring_has_its_own_deadline_and_then_that_of_a_decision():
+    world = World(WorkerLimits(1, timeout_s=2.0, preparation_timeout_s=10.0)).open()
+    (process,) = world.ready
+    ring(world, process, current=1, batch_count=1)
+    process.phase = PREPARING
+    pass_time(world, 6)
+    assert process.worker.state is WorkerState.BLOCKED
+    process.phase = DONE
+    pass_time(world, 1.8)
+    assert process.worker.state is WorkerState.BLOCKED
+    pass_time(world, 0.4)
+    assert process.worker.state is WorkerState.KILLED
+
+
+def test_a_worker_that_a_job_blocks_has_the_batches_of_its_ring_recalled():
+    world = World(WorkerLimits(1)).open()
+    (process,) = world.ready
+    ring(world, process, batch_count=3)
+    world.submit()
+    world.begin(process)
+    pass_time(world, 0.2)
+    assert process.worker.state is WorkerState.BLOCKED
+    assert world.recalled == [process.worker]
+
+
+def test_a_worker_that_is_out_of_memory_in_its_ring_ends():
+    world = World(WorkerLimits(1)).open()
+    (process,) = world.ready
+    world.schedule.out_of_memory(process.worker, world.now)
+    world.carry_out()
+    assert process.worker.state is WorkerState.CLOSING
+    assert process.worker.out_of_memory
 
 
 def test_a_worker_that_writes_nonsense_into_its_ring_is_killed():

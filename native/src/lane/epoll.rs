@@ -56,16 +56,6 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_ADD, socket.as_fd(), token, interest)
     }
 
-    /// Wait for the writes to a waker from now on. Each wakes once, and nobody has to read it: another
-    /// process may have the other end.
-    ///
-    /// # Errors
-    /// The system does not do it.
-    pub fn add_edge(&self, waker: &Waker, token: u64) -> io::Result<()> {
-        let flags = (libc::EPOLLIN | libc::EPOLLET).cast_unsigned();
-        self.control_flags(libc::EPOLL_CTL_ADD, waker.as_fd(), token, flags)
-    }
-
     /// Wait for other events.
     ///
     /// # Errors
@@ -101,17 +91,7 @@ impl Epoll {
         if interest.write {
             flags |= libc::EPOLLOUT;
         }
-        self.control_flags(operation, socket, token, flags.cast_unsigned())
-    }
-
-    fn control_flags(
-        &self,
-        operation: libc::c_int,
-        socket: BorrowedFd<'_>,
-        token: u64,
-        events: u32,
-    ) -> io::Result<()> {
-        let mut event = libc::epoll_event { events, u64: token };
+        let mut event = libc::epoll_event { events: flags.cast_unsigned(), u64: token };
         // SAFETY: both descriptors are open, and the event is read during the call only.
         let done = unsafe {
             libc::epoll_ctl(self.0.as_raw_fd(), operation, socket.as_raw_fd(), &raw mut event)
@@ -196,21 +176,80 @@ pub fn duplicate(socket: RawFd) -> io::Result<TcpStream> {
     borrowed.try_clone_to_owned().map(TcpStream::from)
 }
 
-/// Return a second descriptor of a waker.
+/// The end of a pipe that wakes whoever waits for the other end, in another process.
 ///
-/// # Errors
-/// It is not open, or there are no descriptors left.
-pub fn duplicate_waker(waker: RawFd) -> io::Result<Waker> {
-    duplicate(waker).map(|file| Waker(File::from(OwnedFd::from(file))))
+/// Each end has its own flags: the other process cannot make this end wait.
+#[derive(Debug)]
+pub struct Caller(File);
+
+impl Caller {
+    /// Wake the other process, which may be awake.
+    pub fn wake(&self) {
+        // A full pipe has woken it already.
+        let _ = (&self.0).write(&[1]);
+    }
+
+    /// Return a second descriptor of an end.
+    ///
+    /// # Errors
+    /// It is not open, or there are no descriptors left.
+    pub fn duplicate(end: RawFd) -> io::Result<Self> {
+        duplicate(end).map(|file| Self(File::from(OwnedFd::from(file))))
+    }
 }
 
-/// Wait until a waker or another descriptor is readable; return whether the other descriptor is.
+impl AsFd for Caller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The other end.
+#[derive(Debug)]
+pub struct Called(File);
+
+impl Called {
+    /// Take note: it is readable again after the next `wake`.
+    pub fn reset(&self) {
+        let _ = (&self.0).read(&mut [0; 4096]);
+    }
+
+    /// Return a second descriptor of an end.
+    ///
+    /// # Errors
+    /// It is not open, or there are no descriptors left.
+    pub fn duplicate(end: RawFd) -> io::Result<Self> {
+        duplicate(end).map(|file| Self(File::from(OwnedFd::from(file))))
+    }
+}
+
+impl AsFd for Called {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Make a pipe.
+///
+/// # Errors
+/// There are no descriptors left.
+pub fn calls() -> io::Result<(Caller, Called)> {
+    let mut ends = [0; 2];
+    // SAFETY: there is room for two descriptors.
+    checked(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) })?;
+    let [read, write] = ends;
+    // SAFETY: the descriptors are new, and nobody else's.
+    let [read, write] = unsafe { [OwnedFd::from_raw_fd(read), OwnedFd::from_raw_fd(write)] };
+    Ok((Caller(File::from(write)), Called(File::from(read))))
+}
+
+/// Wait until an end of a pipe or another descriptor is readable; return whether the other descriptor is.
 ///
 /// # Errors
 /// The system does not do it.
-pub fn wait_for_either(waker: &Waker, other: RawFd, timeout_ms: i32) -> io::Result<bool> {
+pub fn wait_for_either(called: &Called, other: RawFd, timeout_ms: i32) -> io::Result<bool> {
     let event = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let mut events = [event(waker.0.as_raw_fd()), event(other)];
+    let mut events = [event(called.0.as_raw_fd()), event(other)];
     // SAFETY: there are two events.
     match checked(unsafe { libc::poll(events.as_mut_ptr(), 2, timeout_ms) }) {
         Ok(_) => Ok(events[1].revents != 0),

@@ -120,7 +120,7 @@ impl Shared {
 /// A thread, as the others see it.
 struct Worker {
     epoll: Epoll,
-    waker: Waker,
+    waker: Arc<Waker>,
     slots: Mutex<HashMap<u64, Slot>>,
     /// Connections with bytes that were received before it had them.
     begun: Mutex<Vec<u64>>,
@@ -199,7 +199,7 @@ impl Lane {
         for place in 0..u16::try_from(threads.max(1)).unwrap_or(1) {
             let worker = Arc::new(Worker {
                 epoll: Epoll::new()?,
-                waker: Waker::new()?,
+                waker: Arc::new(Waker::new()?),
                 slots: Mutex::default(),
                 begun: Mutex::default(),
                 counts: Mutex::new(Counts::new(bounds)),
@@ -209,7 +209,7 @@ impl Lane {
                 has_failed: AtomicBool::new(false),
             });
             let read = Interest { read: true, write: false };
-            worker.epoll.add(&worker.waker, WAKE, read)?;
+            worker.epoll.add(&*worker.waker, WAKE, read)?;
             let (of_thread, shared) = (Arc::clone(&worker), Arc::clone(&lane.shared));
             let started = thread::Builder::new()
                 .name("penstock-lane".into())
@@ -425,7 +425,7 @@ impl Worker {
         rings.insert(token, Arc::clone(ring));
         if let Some(done) = ring.done_of(self.place) {
             // Without descriptors or memory left, Python's ticks find that nothing continues.
-            let _ = self.epoll.add_edge(done, token);
+            let _ = self.epoll.add(done, token, Interest { read: true, write: false });
         }
     }
 
@@ -469,6 +469,10 @@ fn serve(worker: &Worker, shared: &Shared) -> io::Result<()> {
             if event.token == WAKE {
                 worker.waker.reset();
                 begin(worker, shared);
+                let tokens: Vec<u64> = locked(&worker.rings).keys().copied().collect();
+                for token in tokens {
+                    continue_judged(worker, shared, token); // batches were recalled
+                }
             } else if event.token >= RINGS {
                 continue_judged(worker, shared, event.token);
             } else {
@@ -490,6 +494,9 @@ fn begin(worker: &Worker, shared: &Shared) {
 /// Continue with the connections whose batches have an outcome.
 fn continue_judged(worker: &Worker, shared: &Shared, token: u64) {
     let Some(ring) = locked(&worker.rings).get(&token).map(Arc::clone) else { return };
+    if let Some(done) = ring.done_of(worker.place) {
+        done.reset();
+    }
     for judged in ring.take(worker.place) {
         work_on(worker, shared, judged.connection, |connection, now| {
             connection.judged(&ring, judged, now, &worker.counts);
@@ -555,7 +562,7 @@ fn settle(
         connection.stopped = true;
     }
     for ring in connection.rings() {
-        if ring.begin_waiting(worker.place) {
+        if ring.begin_waiting(worker.place, &worker.waker) {
             worker.wait_for(ring);
         }
     }

@@ -17,7 +17,7 @@ pub struct Worked {
     /// The labels of its batches.
     pub labels: Arc<Labels>,
     /// Its plan, encoded.
-    pub plan: Box<[u8]>,
+    pub plan: Arc<[u8]>,
     /// Its id, for requests that have its name; zeros if it is not needed.
     topic_id: [u8; 16],
     pool: Arc<Pool>,
@@ -70,6 +70,13 @@ pub struct Early {
     pub took_s: f64,
 }
 
+impl WorkedBatch {
+    /// Return the ring of the worker that judges it; None if Python has it judged.
+    fn ring(&self) -> Option<Arc<Ring>> {
+        self.topic.pool.ring(self.topic.labels.topic.as_bytes(), self.partition)
+    }
+}
+
 /// A batch that a worker has.
 struct Submitted {
     ring: Arc<Ring>,
@@ -114,11 +121,11 @@ impl Judging {
     /// Submit the batches; return false if Python has to have them judged.
     pub fn begin(&mut self, frame: &[u8], connection: u64, thread: u16) -> bool {
         self.is_begun = true;
-        for batch in &self.request.worked {
+        let rings = self.request.worked.iter().map(WorkedBatch::ring);
+        let Some(rings) = rings.collect::<Option<Vec<_>>>() else { return false };
+        for (batch, ring) in self.request.worked.iter().zip(rings) {
             let topic = &batch.topic;
-            let ring = topic.pool.ring(topic.labels.topic.as_bytes(), batch.partition);
-            let records = frame.get(batch.records.clone());
-            let (Some(ring), Some(records)) = (ring, records) else { return false };
+            let Some(records) = frame.get(batch.records.clone()) else { break };
             let submitted = ring.submit(&Batch {
                 connection,
                 thread,
@@ -128,10 +135,11 @@ impl Judging {
                 plan: &topic.plan,
                 records,
             });
-            let Some(ticket) = submitted else { return false };
+            // The outcomes of those before are waited for: their places become free by that.
+            let Some(ticket) = submitted else { break };
             self.submitted.push(Submitted { ring, ticket, judged: None });
         }
-        true
+        !self.submitted.is_empty()
     }
 
     /// Return the rings that have its batches.
@@ -152,14 +160,13 @@ impl Judging {
 
     /// Return what became of the batches.
     pub fn decision(&self) -> Decision {
-        let mut decision = Decision::Accepted;
+        let is_whole = self.submitted.len() == self.request.worked.len();
+        let mut decision = if is_whole { Decision::Accepted } else { Decision::Pythons };
         for batch in &self.submitted {
             match batch.judged.map(|judged| judged.outcome) {
-                Some(Outcome::LeftOut) => return Decision::Pythons,
+                None => return Decision::Open,
                 Some(Outcome::Accepted) => {}
-                None => decision = Decision::Open,
-                Some(Outcome::Verdict) if decision == Decision::Open => {}
-                Some(Outcome::Verdict) => decision = Decision::Pythons,
+                Some(Outcome::Verdict | Outcome::LeftOut) => decision = Decision::Pythons,
             }
         }
         decision

@@ -7,14 +7,14 @@ use std::sync::atomic::Ordering;
 
 use super::layout::{self, DATA, DATA_BYTES, Outcome, Reply, SLOT_BYTES, Slot};
 use super::memory::Memory;
-use crate::lane::epoll::{Waker, duplicate_waker, wait_for_either};
+use crate::lane::epoll::{Called, Caller, wait_for_either};
 
 /// The worker's end.
 #[derive(Debug)]
 pub struct Reader {
     memory: Memory,
-    work: Waker,
-    done: Vec<Waker>,
+    work: Called,
+    done: Vec<Caller>,
     /// The number of the last batch that was read.
     read: u64,
     /// How many outcomes were written for each thread.
@@ -31,8 +31,8 @@ impl Reader {
     pub fn open(memory: RawFd, work: RawFd, done: &[RawFd]) -> io::Result<Self> {
         Ok(Self {
             memory: Memory::open(memory, layout::BYTES)?,
-            work: duplicate_waker(work)?,
-            done: done.iter().map(|each| duplicate_waker(*each)).collect::<io::Result<_>>()?,
+            work: Called::duplicate(work)?,
+            done: done.iter().map(|each| Caller::duplicate(*each)).collect::<io::Result<_>>()?,
             read: 0,
             replies: [0; layout::THREADS_MAX],
             unsaid: [false; layout::THREADS_MAX],

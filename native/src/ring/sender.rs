@@ -8,13 +8,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::layout::{self, BATCHES_MAX, DATA, DATA_BYTES, LONGEST, Outcome, Reply, Slot};
 use super::memory::Memory;
 use super::turns::Turns;
-use crate::lane::epoll::Waker;
+use crate::lane::epoll::{Called, Caller, Waker, calls};
 use crate::lane::locked;
 
 /// A worker may always have so many batches.
@@ -41,7 +41,7 @@ pub struct Batch<'a> {
     /// The topic's id; zeros where it is not known.
     pub topic_id: [u8; 16],
     /// The topic's plan, encoded.
-    pub plan: &'a [u8],
+    pub plan: &'a Arc<[u8]>,
     /// The batch as it was received.
     pub records: &'a [u8],
 }
@@ -59,6 +59,15 @@ pub struct Judged {
     pub number: u64,
     /// How many seconds it was judged.
     pub took_s: f64,
+}
+
+/// Batches that were recalled while they were in the worker's hand: their numbers.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Late {
+    /// Those that are accepted.
+    pub accepted: Vec<u64>,
+    /// Those that the worker had not begun after all.
+    pub left_out: Vec<u64>,
 }
 
 /// The state of a ring, for Python.
@@ -88,8 +97,7 @@ struct Entry {
     is_pythons: bool,
     expected_s: f64,
     bytes: usize,
-    plan_bytes: usize,
-    start: usize,
+    plan: Arc<[u8]>,
     /// Until where the ring is in use, from its beginning on.
     end: u64,
 }
@@ -102,13 +110,22 @@ struct Waiting {
     version: i16,
     partition: i32,
     topic_id: [u8; 16],
-    plan_bytes: usize,
-    bytes: Vec<u8>,
+    plan: Arc<[u8]>,
+    records: Vec<u8>,
+}
+
+impl Waiting {
+    /// How many bytes it takes in the ring.
+    fn size(&self) -> usize {
+        self.plan.len().saturating_add(self.records.len())
+    }
 }
 
 #[derive(Debug, Default)]
 struct State {
     is_closed: bool,
+    /// Whether it takes no batches for now: they were recalled.
+    is_paused: bool,
     /// The last ticket.
     ticket: u64,
     /// The number of the first entry.
@@ -127,22 +144,22 @@ struct State {
     withdrawn: Vec<u64>,
     /// The batches that were recalled, and that their threads do not know of.
     recalled: Vec<(u16, Judged)>,
-    /// The accepted batches that were recalled in the worker's hand: their numbers.
-    late: Vec<u64>,
+    /// What became of the batches that were recalled in the worker's hand.
+    late: Late,
 }
 
 /// The gateway's end.
 #[derive(Debug)]
 pub struct Ring {
     memory: Memory,
-    work: Waker,
-    done: Vec<Waker>,
+    work: (Caller, Called),
+    done: Vec<(Caller, Called)>,
     state: Mutex<State>,
     is_broken: AtomicBool,
     /// Its number, by which Python knows it.
     number: u64,
-    /// Which threads wait for its outcomes.
-    waited_by: [AtomicBool; layout::THREADS_MAX],
+    /// The threads that wait for its outcomes.
+    threads: [OnceLock<Arc<Waker>>; layout::THREADS_MAX],
 }
 
 impl Ring {
@@ -152,16 +169,16 @@ impl Ring {
     /// There is no memory, or there are no descriptors left.
     pub fn new(number: u64, threads: usize) -> io::Result<Self> {
         let threads = threads.clamp(1, layout::THREADS_MAX);
-        let done = (0..threads).map(|_| Waker::new()).collect::<io::Result<_>>()?;
+        let done = (0..threads).map(|_| calls()).collect::<io::Result<_>>()?;
         let state = State { first: 1, ..State::default() };
         Ok(Self {
             memory: Memory::new(layout::BYTES)?,
-            work: Waker::new()?,
+            work: calls()?,
             done,
             state: Mutex::new(state),
             is_broken: AtomicBool::new(false),
             number,
-            waited_by: Default::default(),
+            threads: Default::default(),
         })
     }
 
@@ -171,11 +188,9 @@ impl Ring {
     }
 
     /// Note that a thread waits for outcomes from now on; return false if it did before.
-    pub fn begin_waiting(&self, thread: u16) -> bool {
-        let place = self.waited_by.get(usize::from(thread));
-        place.is_some_and(|waits| {
-            !waits.load(Ordering::Relaxed) && !waits.swap(true, Ordering::Relaxed)
-        })
+    pub fn begin_waiting(&self, thread: u16, waker: &Arc<Waker>) -> bool {
+        let place = self.threads.get(usize::from(thread));
+        place.is_some_and(|place| place.get().is_none() && place.set(Arc::clone(waker)).is_ok())
     }
 
     /// Return the descriptor of the memory.
@@ -185,17 +200,17 @@ impl Ring {
 
     /// Return the descriptor that is readable when there is work.
     pub fn work(&self) -> BorrowedFd<'_> {
-        self.work.as_fd()
+        self.work.1.as_fd()
     }
 
     /// Return the descriptors that are written to when there are outcomes for a thread.
     pub fn done(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.done.iter().map(Waker::as_fd)
+        self.done.iter().map(|(caller, _)| caller.as_fd())
     }
 
     /// Return the descriptor of a thread.
-    pub fn done_of(&self, thread: u16) -> Option<&Waker> {
-        self.done.get(usize::from(thread))
+    pub fn done_of(&self, thread: u16) -> Option<&Called> {
+        self.done.get(usize::from(thread)).map(|(_, called)| called)
     }
 
     /// Submit a batch; return its ticket, or None if Python has to have it judged.
@@ -205,15 +220,14 @@ impl Ring {
             return None;
         }
         let mut state = locked(&self.state);
-        if state.is_closed {
+        if state.is_closed || state.is_paused {
             return None;
         }
         state.ticket = state.ticket.saturating_add(1);
         let ticket = state.ticket;
-        let pieces = [batch.plan, batch.records];
         if state.turns.is_empty() && state.has_room(bytes) {
             let head = Head::of(batch, ticket);
-            return self.write(&mut state, &head, &pieces).then_some(ticket);
+            return self.write(&mut state, &head, batch.records).then_some(ticket);
         }
         if state.waiting_bytes.saturating_add(bytes) > WAITING_MAX_BYTES {
             return None;
@@ -226,16 +240,17 @@ impl Ring {
             version: batch.version,
             partition: batch.partition,
             topic_id: batch.topic_id,
-            plan_bytes: batch.plan.len(),
-            bytes: pieces.concat(),
+            plan: Arc::clone(batch.plan),
+            records: batch.records.to_vec(),
         };
         state.turns.enter(batch.connection, waiting);
         Some(ticket)
     }
 
     /// Write a batch for which there is room, and wake the worker; false if that is not possible.
-    fn write(&self, state: &mut State, head: &Head, pieces: &[&[u8]]) -> bool {
-        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+    fn write(&self, state: &mut State, head: &Head, records: &[u8]) -> bool {
+        let pieces = [&*head.plan, records];
+        let bytes = head.plan.len().saturating_add(records.len());
         let Some((start, end)) = state.place(bytes) else { return false };
         let mut at = DATA.saturating_add(start);
         for piece in pieces {
@@ -249,8 +264,8 @@ impl Ring {
         let slot = Slot {
             number,
             start: small(start),
-            plan_bytes: small(head.plan_bytes),
-            record_bytes: small(bytes.saturating_sub(head.plan_bytes)),
+            plan_bytes: small(head.plan.len()),
+            record_bytes: small(records.len()),
             partition: head.partition,
             version: head.version,
             thread: head.thread,
@@ -277,14 +292,13 @@ impl Ring {
             is_pythons: false,
             expected_s,
             bytes,
-            plan_bytes: head.plan_bytes,
-            start,
+            plan: Arc::clone(&head.plan),
             end,
         });
         // The worker says that it waits, and then looks once more.
         written.store(number, Ordering::SeqCst);
         if waits.swap(0, Ordering::SeqCst) != 0 {
-            self.work.wake();
+            self.work.0.wake();
         }
         true
     }
@@ -296,6 +310,9 @@ impl Ring {
         if self.read(&mut state, thread, &mut judged).is_none() {
             self.is_broken.store(true, Ordering::Release);
             state.is_closed = true;
+            state.withdraw_all(0);
+            judged.extend(state.take_recalled(thread));
+            self.wake_threads();
         }
         state.free();
         self.refill(&mut state);
@@ -326,11 +343,11 @@ impl Ring {
     /// Write batches that wait, as far as there is room.
     fn refill(&self, state: &mut State) {
         while let Some(next) = state.turns.peek() {
-            if !state.has_room(next.bytes.len()) {
+            if !state.has_room(next.size()) {
                 return;
             }
             let Some(next) = state.turns.pop() else { return };
-            state.waiting_bytes = state.waiting_bytes.saturating_sub(next.bytes.len());
+            state.waiting_bytes = state.waiting_bytes.saturating_sub(next.size());
             if let Some(place) = state.withdrawn.iter().position(|each| *each == next.ticket) {
                 state.withdrawn.swap_remove(place);
                 continue;
@@ -342,10 +359,10 @@ impl Ring {
                 version: next.version,
                 partition: next.partition,
                 topic_id: next.topic_id,
-                plan_bytes: next.plan_bytes,
+                plan: next.plan,
                 has_waited: true,
             };
-            self.write(state, &head, &[&next.bytes]);
+            self.write(state, &head, &next.records);
         }
     }
 
@@ -359,10 +376,18 @@ impl Ring {
         }
     }
 
-    /// Have the worker leave out what it has not begun, and the threads what it has not judged; return
-    /// the plan of the batch that it judges now, which is empty if there is none.
+    /// Have the worker leave out what it has not begun, and the threads what it has not judged, and
+    /// take no more batches for now; return the plan of the batch that it judges now, which is empty if
+    /// there is none.
     pub fn recall(&self) -> Vec<u8> {
-        self.recall_all(&mut locked(&self.state))
+        let mut state = locked(&self.state);
+        state.is_paused = true;
+        self.recall_all(&mut state)
+    }
+
+    /// Take batches again.
+    pub fn resume(&self) {
+        locked(&self.state).is_paused = false;
     }
 
     /// Take no more batches, and recall all.
@@ -387,29 +412,32 @@ impl Ring {
         let current = self.figure(layout::CURRENT);
         let place = current.checked_sub(state.first).and_then(|place| usize::try_from(place).ok());
         let entry = place.and_then(|place| state.entries.get(place));
-        let mut plan = Vec::new();
-        if let Some(entry) = entry.filter(|entry| !entry.is_answered) {
-            plan.resize(entry.plan_bytes, 0);
-            if !self.memory.read(DATA.saturating_add(entry.start), &mut plan) {
-                plan.clear();
-            }
-        }
+        let in_hand = entry.filter(|entry| !entry.is_answered);
+        let plan = in_hand.map(|entry| entry.plan.to_vec()).unwrap_or_default();
         state.withdraw_all(current);
-        for done in &self.done {
-            done.wake();
-        }
+        self.wake_threads();
         plan
     }
 
-    /// Return the numbers of batches for which Python waits and that are accepted.
-    pub fn take_late(&self) -> Vec<u64> {
+    fn wake_threads(&self) {
+        for waker in self.threads.iter().filter_map(OnceLock::get) {
+            waker.wake();
+        }
+    }
+
+    /// Return what became of the batches for which Python waits, but for those with a verdict.
+    pub fn take_late(&self) -> Late {
         std::mem::take(&mut locked(&self.state).late)
     }
 
     /// Return whether it takes no more batches, and a thread has nothing to learn of any.
     pub fn is_over(&self, thread: u16) -> bool {
         let state = locked(&self.state);
-        state.is_closed && state.recalled.iter().all(|(of, _)| *of != thread)
+        let has_open = state
+            .entries
+            .iter()
+            .any(|entry| entry.thread == thread && !entry.is_withdrawn && !entry.is_answered);
+        state.is_closed && !has_open && state.recalled.iter().all(|(of, _)| *of != thread)
     }
 
     /// Return its state.
@@ -438,12 +466,12 @@ struct Head {
     version: i16,
     partition: i32,
     topic_id: [u8; 16],
-    plan_bytes: usize,
+    plan: Arc<[u8]>,
     has_waited: bool,
 }
 
 impl Head {
-    const fn of(batch: &Batch<'_>, ticket: u64) -> Self {
+    fn of(batch: &Batch<'_>, ticket: u64) -> Self {
         Self {
             ticket,
             connection: batch.connection,
@@ -451,7 +479,7 @@ impl Head {
             version: batch.version,
             partition: batch.partition,
             topic_id: batch.topic_id,
-            plan_bytes: batch.plan.len(),
+            plan: Arc::clone(batch.plan),
             has_waited: false,
         }
     }
@@ -508,8 +536,10 @@ impl State {
         if reply.outcome != Outcome::LeftOut {
             self.turns.settle(entry.connection, entry.expected_s, took_s);
         }
-        if entry.is_pythons && reply.outcome == Outcome::Accepted {
-            self.late.push(reply.number);
+        match reply.outcome {
+            Outcome::Accepted if entry.is_pythons => self.late.accepted.push(reply.number),
+            Outcome::LeftOut if entry.is_pythons => self.late.left_out.push(reply.number),
+            _ => {}
         }
         let (connection, ticket, outcome) = (entry.connection, entry.ticket, reply.outcome);
         let judged = Judged { connection, ticket, outcome, number: reply.number, took_s };

@@ -73,9 +73,12 @@ class WorkerRings:
         self._rings: dict[Worker, Any] = {}
         self._servers: list[Worker | None] = []
         self._slow_until: dict[str, float] = {}
+        self._paused: set[Worker] = set()
+        self._closed_rings: dict[Worker, Any] = {}
+        self._evicted: dict[int, int] = {}
         self._numbers: dict[Worker, int] = {}
         self._last_batches: dict[Worker, tuple[int, bytes]] = {}
-        self._verdicts: dict[tuple[int, int], PolicyVerdict] = {}
+        self._verdicts: dict[tuple[int, int], PolicyVerdict | None] = {}
         self._callbacks: dict[tuple[int, int], Callable[[PolicyVerdict | None], None]] = {}
         self.pool = native.RingPool()
 
@@ -89,8 +92,14 @@ class WorkerRings:
         self._numbers[worker] = number
         return ring
 
-    def put_verdict(self, worker: Worker, number: int, verdict: PolicyVerdict) -> None:
-        """Give the verdict on a batch that is not accepted to who waits for it, or keep it."""
+    def put_verdict(self, worker: Worker, number: int, verdict: PolicyVerdict | None) -> None:
+        """Give the verdict on a batch to who waits for it, or keep it.
+
+        Args:
+            worker: It has the batch in its ring.
+            number: The number of the batch there.
+            verdict: The verdict; None if the batch was not judged.
+        """
         key = self._numbers.get(worker, 0), number
         on_verdict = self._callbacks.pop(key, None)
         if on_verdict is not None:
@@ -98,21 +107,39 @@ class WorkerRings:
             return
         self._verdicts[key] = verdict
         if len(self._verdicts) > _VERDICTS_MAX:  # of connections that have ended
-            del self._verdicts[next(iter(self._verdicts))]
+            ring, evicted_number = next(iter(self._verdicts))
+            del self._verdicts[ring, evicted_number]
+            self._evicted[ring] = max(evicted_number, self._evicted.get(ring, 0))
 
     def expect_verdict(
         self, early: EarlyOutcome, on_verdict: Callable[[PolicyVerdict | None], None]
     ) -> None:
         """Call a function with the verdict on a batch; with None if it was lost with its worker."""
         key = early.ring, early.number
-        verdict = ACCEPTED if early.is_accepted else self._verdicts.pop(key, None)
-        if verdict is None and early.ring in self._numbers.values():
+        if early.is_accepted:
+            on_verdict(ACCEPTED)
+        elif key in self._verdicts:
+            on_verdict(self._verdicts.pop(key))
+        elif self._may_come(early):
             self._callbacks[key] = on_verdict
-            return
-        on_verdict(verdict)
+        else:
+            on_verdict(None)
+
+    def _may_come(self, early: EarlyOutcome) -> bool:
+        """Return whether the verdict on a batch may still be sent."""
+        is_evicted = early.number <= self._evicted.get(early.ring, 0)
+        return early.ring in self._numbers.values() and not is_evicted
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a verdict is waited for."""
+        return bool(self._callbacks)
 
     def follow(self, servers: list[Worker | None]) -> None:
         """Let the workers that serve the slots have the batches of their partitions."""
+        for worker in self._paused.intersection(filter(None, servers)):
+            self._rings[worker].resume()
+            self._paused.discard(worker)
         if servers != self._servers:
             self._servers = servers
             self.pool.set([self._rings.get(worker) if worker else None for worker in servers])
@@ -125,23 +152,29 @@ class WorkerRings:
         """Have Python submit the batches of a worker's ring."""
         ring = self._rings.get(worker)
         if ring is not None:
+            self._paused.add(worker)
             self._note_slow(ring.recall())
 
     def close(self, worker: Worker) -> None:
         """Recall the batches of a worker that ends; it gets no more."""
         ring = self._rings.pop(worker, None)
+        self._paused.discard(worker)
         if ring is not None:
             self.follow([None if server is worker else server for server in self._servers])
             number = RingFigures(*ring.figures()).current
             plan = ring.close()
+            self._closed_rings[worker] = ring
             self._last_batches[worker] = number, plan
             self._note_slow(plan)
 
     def put_late(self) -> None:
         """Give the verdicts on batches that were recalled while they were judged, and accepted."""
-        for worker, ring in self._rings.items():
-            for number in ring.take_late():
+        for worker, ring in (*self._rings.items(), *self._closed_rings.items()):
+            accepted_numbers, left_out_numbers = ring.take_late()
+            for number in accepted_numbers:
                 self.put_verdict(worker, number, ACCEPTED)
+            for number in left_out_numbers:
+                self.put_verdict(worker, number, None)
 
     def forget(self, worker: Worker, blame: str) -> None:
         """Wait for no verdict of a worker that has ended.
@@ -149,11 +182,14 @@ class WorkerRings:
         Args:
             blame: How the batch that it judged has ended it; empty if that is not to blame.
         """
+        self.put_late()
+        self._closed_rings.pop(worker, None)
         number, plan = self._last_batches.pop(worker, (0, b""))
-        if blame and plan:
+        if blame and plan and (self._numbers.get(worker, 0), number) not in self._verdicts:
             policies = TopicPlan.decode(plan).policy_names
             self.put_verdict(worker, number, failed(policies, blame))
-        ring = self._numbers.pop(worker, None)
+        ring = self._numbers.pop(worker, 0)
+        self._evicted.pop(ring, None)
         for key in [key for key in self._callbacks if key[0] == ring]:
             self._callbacks.pop(key)(None)
 

@@ -269,14 +269,18 @@ class Schedule:
             worker.become(_READY)
             self._assign_queues(now)
         if verdict.cause is FailureCause.OUT_OF_MEMORY and worker.judges:
-            # The process is not trusted further, and ends by itself.
+            self.out_of_memory(worker, now)
+            return
+        self._dispatch(worker, now)
+
+    def out_of_memory(self, worker: Worker, now: float) -> None:
+        """Trust a process no further, which ends by itself."""
+        if worker.judges:
             worker.out_of_memory = True
             self.pool.close(worker)
             self._recall(worker, now)
             self._detach(worker)
             self._assign_queues(now)
-            return
-        self._dispatch(worker, now)
 
     def _is_released(self, worker: Worker, attempt: int) -> bool:
         """Return whether the batch that blocked a worker is done."""
@@ -402,6 +406,7 @@ class Schedule:
     def _set_blocked(self, worker: Worker, job: JudgingJob | None, now: float) -> None:
         """Move queues away from a blocked worker, except that of the partition that blocks it."""
         worker.become(WorkerState.BLOCKED)
+        self._act(Recall(worker))
         self._recall(worker, now)
         own = None
         if job is not None:
@@ -713,7 +718,7 @@ class Schedule:
         if ring.is_broken:
             self.protocol_error(worker, now)
             return True
-        state = ring.current, ring.outcome_count
+        state = ring.current, ring.outcome_count, current.phase if ring.current else DONE
         if state != worker.ring_state:
             worker.ring_state, worker.ring_since = state, now
             worker.last_active = now
@@ -732,7 +737,6 @@ class Schedule:
             text = f"did not {does} within {limit * 1000:.0f} ms"
             self._kill(worker, KillReason.DEADLINE_EXCEEDED, text, now)
         elif took > BLOCKED_AFTER_S and worker.state is WorkerState.READY:
-            self._act(Recall(worker))
             self._set_blocked(worker, None, now)
         return True
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +17,7 @@ import structlog
 from penstock.configuration import ConfigurationError, NotNowError
 from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.engine.plans.plan import Plan
-from penstock.engine.verdict import UNJUDGED, timed_out
+from penstock.engine.verdict import UNJUDGED, FailureCause, timed_out
 from penstock.engine.workers import actions, messages
 from penstock.engine.workers.clock import RunningClock
 from penstock.engine.workers.gathered_writes import GatheredWrites
@@ -152,7 +153,8 @@ class Supervisor:
             callback: Called once with the verdict from the event loop, perhaps before this returns.
         """
         early = batch.early
-        if self.rings is not None and early is not None and early.plan == batch.plan.encoded:
+        is_same = early is not None and early.plan == batch.plan.encoded
+        if self.rings is not None and early is not None and is_same and not batch.dropped_before:
             self.rings.expect_verdict(early, partial(self._on_early, batch, callback))
             return
         plan, data, sender = batch.plan, batch.data, batch.sender
@@ -293,6 +295,7 @@ class Supervisor:
             self._idle.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), drain_s)
+        await self._drain_rings(drain_s)
         self._is_serving = False
         self._schedule.close()
         self._ticks.stop()
@@ -482,6 +485,13 @@ class Supervisor:
         del self._children[worker]
         await child.read_output()
 
+    async def _drain_rings(self, drain_s: float) -> None:
+        """Wait for the verdicts on batches that were recalled while workers judge them."""
+        deadline = time.monotonic() + drain_s
+        rings = self.rings
+        while rings is not None and rings.is_awaited and time.monotonic() < deadline:  # noqa: ASYNC110 - a ring is read at intervals
+            await asyncio.sleep(TICK_S)
+
     def _stop_loading(self, reason: str) -> None:
         """Keep other workers from doing what has ended a worker."""
         if self._topics_message and self._is_serving:
@@ -571,6 +581,9 @@ class Supervisor:
         """Handle RING_VERDICT."""
         if self.rings is not None:
             self.rings.put_verdict(worker, number, verdict)
+        if verdict.cause is FailureCause.OUT_OF_MEMORY:
+            self._schedule.out_of_memory(worker, self._clock.now())
+            self._execute_actions()
 
     def on_protocol_error(self, worker: Worker) -> None:
         """Handle bytes that are not a message: a policy wrote to the socket."""
@@ -604,5 +617,6 @@ def _blame(worker: Worker, end: ProcessEnd) -> str:
     """Return how a batch may have ended its worker; empty if it has not."""
     killed = worker.kill_cause
     if killed is None:
-        return "" if end.by_another else "ended its process"
+        is_closing = worker.state_reached is WorkerState.CLOSING
+        return "" if end.by_another or is_closing else "ended its process"
     return killed.text if killed.reason is KillReason.DEADLINE_EXCEEDED else ""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import math
 import signal
 import socket
 import sys
@@ -67,6 +68,8 @@ _BATCHING_S = 0.002
 _SIGNAL_EVERY_S: Final = 0.0002
 """How long native threads do not hear of outcomes while there are more batches."""
 _COUNTED_EVERY_MS: Final = 100
+_AMONG_MESSAGES_S: Final = 0.002
+"""How long batches of the ring are judged while there may be messages."""
 _MICROSECONDS_MAX: Final = 2**32 - 1
 _AT_ONCE: Final = 32
 """After a batch that took longer, so many verdicts are sent immediately."""
@@ -250,7 +253,11 @@ def _shared() -> bytes:
 
 
 class RingBatches:
-    """The batches that native threads of the gateway have judged here (`native/src/ring`)."""
+    """The batches that native threads of the gateway have judged here (`native/src/ring`).
+
+    Attributes:
+        is_ending: Whether this process is out of memory, so that it judges no more.
+    """
 
     def __init__(self, reader: Any, parent: socket.socket) -> None:
         self._reader = reader
@@ -258,6 +265,7 @@ class RingBatches:
         self._judge: WorkerJudge | None = None
         self._counted_at = 0.0
         self._is_counted = True
+        self.is_ending = False
 
     def begin(self, judge: WorkerJudge) -> None:
         """Judge batches from now on."""
@@ -268,39 +276,48 @@ class RingBatches:
         if self._judge is None:
             return
         descriptor, wait = self._parent.fileno(), self._reader.wait
-        while True:
-            self._judge_some(self._judge)
+        while not self._judge_some(self._judge):
             has_message = wait(descriptor, -1 if self._is_counted else _COUNTED_EVERY_MS)
-            if not self._is_counted and (
-                time.monotonic() - self._counted_at > _COUNTED_EVERY_MS / 1000
-            ):
-                self._send_counts(self._judge)
+            self._send_counts_in_time(self._judge)
             if has_message:
                 return
 
     def judge_some(self) -> None:
         """Judge the batches that are there, for a short time."""
-        if self._judge is not None:
-            self._judge_some(self._judge)
+        if self._judge is not None and not self.is_ending:
+            self._judge_some(self._judge, _AMONG_MESSAGES_S)
 
-    def _judge_some(self, judge: WorkerJudge) -> None:
+    def _judge_some(self, judge: WorkerJudge, limit_s: float = math.inf) -> bool:
+        """Judge the batches that are there; return whether a message came before the last.
+
+        Or whether this worker has to end.
+        """
         take_next, answer, say = self._reader.next, self._reader.answer, self._reader.say
-        signal_time = began = time.monotonic()
-        while (batch := take_next()) is not None:
+        start = signal_time = began = time.monotonic()
+        while not self.is_ending and (batch := take_next()) is not None:
             number, version, partition, topic_id, plan, records = batch
             verdict = _verdict_of(judge, version, partition, topic_id, plan, records)
             now = time.monotonic()
             if verdict is not ACCEPTED:  # before its outcome: Python may then wait for it
                 self._parent.sendall(messages.ring_verdict(number, verdict, now - began))
             answer(verdict is ACCEPTED, min(int((now - began) * 1e6), _MICROSECONDS_MAX))
-            began = now
+            self.is_ending = verdict.cause is FailureCause.OUT_OF_MEMORY
             self._is_counted = False
-            if now - signal_time > _SIGNAL_EVERY_S:
+            if now - signal_time > _SIGNAL_EVERY_S or now - began > _BATCHING_S:
                 say()
+                self._send_counts_in_time(judge)
                 signal_time = now
-                if _has_message(self._parent):
-                    break
+                if now - start > limit_s or _has_message(self._parent):
+                    return True
+            began = now
         say()
+        return self.is_ending
+
+    def _send_counts_in_time(self, judge: WorkerJudge) -> None:
+        if not self._is_counted and (
+            time.monotonic() - self._counted_at > _COUNTED_EVERY_MS / 1000
+        ):
+            self._send_counts(judge)
 
     def _send_counts(self, judge: WorkerJudge) -> None:
         self._is_counted, self._counted_at = True, time.monotonic()
@@ -462,6 +479,7 @@ def _serve(
             if not more:
                 verdicts.send()
             if ring is not None:
+                verdicts.send()
                 ring.judge_some()
             continue
         verdicts.send()
@@ -557,6 +575,8 @@ def _messages(
             buffer[:end] = partial_message
         if ring is not None:
             ring.judge_until_message()
+            if ring.is_ending:
+                return
         with memoryview(buffer)[end:] as room:
             count = parent.recv_into(room)
         if not count:

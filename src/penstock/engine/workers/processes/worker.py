@@ -97,7 +97,8 @@ class Worker:
         failure: Its message where it could not load its policies.
         may_pass: Whether that may go away by itself.
         out_of_memory: Whether it is closed because it is not trusted any more.
-        ring_state: The batch of its ring that it judges (0 for none), and how many have an outcome.
+        ring_state: The batch of its ring that it judges (0 for none), how many have an outcome, and
+            the phase.
         ring_since: When that was first seen.
     """
 
@@ -135,7 +136,7 @@ class Worker:
         self.queues: list[JobQueue[Worker]] = []
         self.exclusive = False
         self.drains = False
-        self.ring_state = (0, 0)
+        self.ring_state = (0, 0, DONE)
         self.ring_since = 0.0
         self.state_reached = WorkerState.STARTING
         self.current = CurrentAttempt(0, DONE)
