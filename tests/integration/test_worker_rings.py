@@ -54,6 +54,14 @@ class Producer:
         response = produced(self.client.call(request))[self.topic, 0]
         return response.error_code, response.error_message
 
+    def begin(self, gate):
+        """Send a batch whose policy waits for a file; return the thread and its response list."""
+        responses = []
+        content = b"gate " + str(gate).encode()
+        waiting = threading.Thread(target=lambda: responses.append(self.send(content)))
+        waiting.start()
+        return waiting, responses
+
     def __enter__(self):
         self.client.__enter__()
         # Until native threads have the connection, and the ring of the worker.
@@ -96,11 +104,7 @@ def test_a_batch_that_ends_its_worker_is_refused_and_later_batches_are_judged(
 def test_a_slow_batch_holds_up_no_other_partition(running, topic, tmp_path):
     gate = tmp_path / "gate"
     with Producer(running, topic("slow")) as slow, Producer(running, topic("quick")) as quick:
-        responses = []
-        waiting = threading.Thread(
-            target=lambda: responses.append(slow.send(b"gate " + str(gate).encode()))
-        )
-        waiting.start()
+        waiting, responses = slow.begin(gate)
         for _ in range(300):
             assert quick.send(b"good") == (0, None)
         assert not responses
@@ -112,11 +116,7 @@ def test_a_slow_batch_holds_up_no_other_partition(running, topic, tmp_path):
 def test_batches_of_a_worker_that_is_killed_are_judged_by_another(running, topic, tmp_path):
     gate = tmp_path / "gate"
     with Producer(running, topic("t")) as producer:
-        responses = []
-        waiting = threading.Thread(
-            target=lambda: responses.append(producer.send(b"gate " + str(gate).encode()))
-        )
-        waiting.start()
+        waiting, responses = producer.begin(gate)
         wait_until(lambda: any(value == b"gate" for value in traced(tmp_path)))
         for pid in running.workers():
             os.kill(pid, signal.SIGKILL)
@@ -129,11 +129,7 @@ def test_batches_of_a_worker_that_is_killed_are_judged_by_another(running, topic
 def test_the_end_of_a_gateway_answers_what_is_judged(running, topic, tmp_path):
     gate = tmp_path / "gate"
     with Producer(running, topic("t")) as producer:
-        responses = []
-        waiting = threading.Thread(
-            target=lambda: responses.append(producer.send(b"gate " + str(gate).encode()))
-        )
-        waiting.start()
+        waiting, responses = producer.begin(gate)
         wait_until(lambda: any(value == b"gate" for value in traced(tmp_path)))
         running.process.send_signal(signal.SIGTERM)
         gate.touch()

@@ -104,20 +104,14 @@ struct Entry {
 
 #[derive(Debug)]
 struct Waiting {
-    ticket: u64,
-    connection: u64,
-    thread: u16,
-    version: i16,
-    partition: i32,
-    topic_id: [u8; 16],
-    plan: Arc<[u8]>,
+    head: Head,
     records: Vec<u8>,
 }
 
 impl Waiting {
     /// How many bytes it takes in the ring.
     fn size(&self) -> usize {
-        self.plan.len().saturating_add(self.records.len())
+        self.head.plan.len().saturating_add(self.records.len())
     }
 }
 
@@ -225,24 +219,16 @@ impl Ring {
         }
         state.ticket = state.ticket.saturating_add(1);
         let ticket = state.ticket;
-        if state.turns.is_empty() && state.has_room(bytes) {
-            let head = Head::of(batch, ticket);
+        let has_waited = !(state.turns.is_empty() && state.has_room(bytes));
+        let head = Head::of(batch, ticket, has_waited);
+        if !has_waited {
             return self.write(&mut state, &head, batch.records).then_some(ticket);
         }
         if state.waiting_bytes.saturating_add(bytes) > WAITING_MAX_BYTES {
             return None;
         }
         state.waiting_bytes = state.waiting_bytes.saturating_add(bytes);
-        let waiting = Waiting {
-            ticket,
-            connection: batch.connection,
-            thread: batch.thread,
-            version: batch.version,
-            partition: batch.partition,
-            topic_id: batch.topic_id,
-            plan: Arc::clone(batch.plan),
-            records: batch.records.to_vec(),
-        };
+        let waiting = Waiting { head, records: batch.records.to_vec() };
         state.turns.enter(batch.connection, waiting);
         Some(ticket)
     }
@@ -333,9 +319,8 @@ impl Ring {
             if !self.memory.read(layout::reply(place, position), &mut bytes) {
                 return None;
             }
-            let judged = state.answer(Reply::decode(&bytes)?, thread)?;
+            state.answer(Reply::decode(&bytes)?, thread, into)?;
             *state.read.get_mut(place)? = position.saturating_add(1);
-            into.extend(judged);
         }
         Some(())
     }
@@ -348,21 +333,11 @@ impl Ring {
             }
             let Some(next) = state.turns.pop() else { return };
             state.waiting_bytes = state.waiting_bytes.saturating_sub(next.size());
-            if let Some(place) = state.withdrawn.iter().position(|each| *each == next.ticket) {
+            if let Some(place) = state.withdrawn.iter().position(|each| *each == next.head.ticket) {
                 state.withdrawn.swap_remove(place);
                 continue;
             }
-            let head = Head {
-                ticket: next.ticket,
-                connection: next.connection,
-                thread: next.thread,
-                version: next.version,
-                partition: next.partition,
-                topic_id: next.topic_id,
-                plan: next.plan,
-                has_waited: true,
-            };
-            self.write(state, &head, &next.records);
+            self.write(state, &next.head, &next.records);
         }
     }
 
@@ -371,7 +346,7 @@ impl Ring {
         let mut state = locked(&self.state);
         if let Some(entry) = state.entries.iter_mut().find(|entry| entry.ticket == ticket) {
             entry.is_withdrawn = true;
-        } else if state.turns.iter().any(|waiting| waiting.ticket == ticket) {
+        } else if state.turns.iter().any(|waiting| waiting.head.ticket == ticket) {
             state.withdrawn.push(ticket);
         }
     }
@@ -459,6 +434,7 @@ impl Ring {
 }
 
 /// A batch without its bytes.
+#[derive(Debug)]
 struct Head {
     ticket: u64,
     connection: u64,
@@ -471,7 +447,7 @@ struct Head {
 }
 
 impl Head {
-    fn of(batch: &Batch<'_>, ticket: u64) -> Self {
+    fn of(batch: &Batch<'_>, ticket: u64, has_waited: bool) -> Self {
         Self {
             ticket,
             connection: batch.connection,
@@ -480,7 +456,7 @@ impl Head {
             partition: batch.partition,
             topic_id: batch.topic_id,
             plan: Arc::clone(batch.plan),
-            has_waited: false,
+            has_waited,
         }
     }
 }
@@ -520,7 +496,7 @@ impl State {
     }
 
     /// Note an outcome; None for nonsense.
-    fn answer(&mut self, reply: Reply, thread: u16) -> Option<Vec<Judged>> {
+    fn answer(&mut self, reply: Reply, thread: u16, into: &mut Vec<Judged>) -> Option<()> {
         let place = usize::try_from(reply.number.checked_sub(self.first)?).ok()?;
         let entry = self.entries.get_mut(place).filter(|entry| !entry.is_answered)?;
         if entry.thread != thread {
@@ -542,8 +518,10 @@ impl State {
             _ => {}
         }
         let (connection, ticket, outcome) = (entry.connection, entry.ticket, reply.outcome);
-        let judged = Judged { connection, ticket, outcome, number: reply.number, took_s };
-        Some((!entry.is_withdrawn).then_some(judged).into_iter().collect())
+        if !entry.is_withdrawn {
+            into.push(Judged { connection, ticket, outcome, number: reply.number, took_s });
+        }
+        Some(())
     }
 
     /// Have no thread wait for any batch: those who did learn of it. Python waits for the current
@@ -567,8 +545,9 @@ impl State {
             entry.is_withdrawn = true;
         }
         let withdrawn = std::mem::take(&mut self.withdrawn);
-        let waiting = self.turns.drain().filter(|each| !withdrawn.contains(&each.ticket));
-        let waiting = waiting.map(|each| (each.thread, judged(each.connection, each.ticket, 0)));
+        let waiting = self.turns.drain().filter(|each| !withdrawn.contains(&each.head.ticket));
+        let waiting = waiting
+            .map(|Waiting { head, .. }| (head.thread, judged(head.connection, head.ticket, 0)));
         self.recalled.extend(waiting);
         self.waiting_bytes = 0;
     }

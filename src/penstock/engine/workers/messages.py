@@ -397,9 +397,14 @@ def read_ready(body: bytes) -> Ready:
     )
 
 
+def microseconds(seconds: float) -> int:
+    """Return a time as verdicts and outcomes have it."""
+    return min(int(seconds * 1e6), _MICROSECONDS_MAX)
+
+
 def verdict(attempt: int, decided: PolicyVerdict, took_s: float = 0.0) -> bytes:
     """Frame a verdict, and how long it took."""
-    took = min(int(took_s * 1e6), _MICROSECONDS_MAX)
+    took = microseconds(took_s)
     if decided is ACCEPTED:
         return _VERDICT.pack(14, VERDICT, attempt, took, _ACCEPTED)
     if decided.replacement is not None:

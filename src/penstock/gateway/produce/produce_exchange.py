@@ -95,8 +95,9 @@ def size_of(request: ProduceRequest) -> int:
 
 
 def pass_topics(request: ProduceRequest, connection: ProduceConnection) -> None:
-    """Let native threads know the topics of a request whose batches are all accepted."""
-    if (lane := connection.gateway.lane) is not None:
+    """Let native threads know the topics of a request whose batches workers have accepted."""
+    lane, pool = connection.gateway.lane, connection.gateway.policies.pool
+    if lane is not None and pool is not None and pool.rings is not None:
         topic_plans = known_topics(request, connection)
         if topic_plans is not None:
             lane.passed(request.topics, topic_plans, connection.topics)

@@ -70,7 +70,6 @@ _SIGNAL_EVERY_S: Final = 0.0002
 _COUNTED_EVERY_MS: Final = 100
 _AMONG_MESSAGES_S: Final = 0.002
 """How long batches of the ring are judged while there may be messages."""
-_MICROSECONDS_MAX: Final = 2**32 - 1
 _AT_ONCE: Final = 32
 """After a batch that took longer, so many verdicts are sent immediately."""
 _PR_SET_NO_NEW_PRIVS = 38
@@ -300,7 +299,7 @@ class RingBatches:
             now = time.monotonic()
             if verdict is not ACCEPTED:  # before its outcome: Python may then wait for it
                 self._parent.sendall(messages.ring_verdict(number, verdict, now - began))
-            answer(verdict is ACCEPTED, min(int((now - began) * 1e6), _MICROSECONDS_MAX))
+            answer(verdict is ACCEPTED, messages.microseconds(now - began))
             self.is_ending = verdict.cause is FailureCause.OUT_OF_MEMORY
             self._is_counted = False
             if now - signal_time > _SIGNAL_EVERY_S or now - began > _BATCHING_S:
@@ -476,10 +475,9 @@ def _serve(
                     break
                 if waited or decided.outcome is not Outcome.ACCEPTED:
                     verdicts.send()
-            if not more:
+            if not more or ring is not None:
                 verdicts.send()
             if ring is not None:
-                verdicts.send()
                 ring.judge_some()
             continue
         verdicts.send()
