@@ -327,8 +327,9 @@ class KnownProducers:
             for key, producer in self.in_use.items()
             if 0 < producer.record.written < rewritten_before and producer.numbering.removed
         )
-        for key, producer in islice(old, REWRITTEN_MAX):
-            self._writer.write(key, producer)
+        for key, producer in list(islice(old, REWRITTEN_MAX)):
+            if self.in_use.get(key) is producer:  # writing a record may set producers aside
+                self._writer.write(key, producer)
 
     def expire_records(self) -> None:
         """Remove expired records."""
