@@ -204,6 +204,15 @@ def forgets_what_was_dropped_before(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Numbering, "undecide", undecide)
 
 
+def takes_a_later_batch_for_proof(patch: pytest.MonkeyPatch) -> None:
+    """A batch is taken to be stored if a later batch is, though the producer may be new there."""
+
+    def is_before_a_stored(self, batch):
+        return State.STORED in self.states_from(self.index(batch) + 1)
+
+    patch.setattr(Batches, "are_stored_around", is_before_a_stored)
+
+
 def forwards_commits(patch: pytest.MonkeyPatch) -> None:
     """The commit of a transaction without a record is answered as by the coordinator."""
 
@@ -250,6 +259,7 @@ BROKEN: Final[dict[Breaks, Features]] = {
     writes_only_what_loses_records: ROLLS_OUT,
     believes_a_leader: CHANGES,
     forgets_what_was_dropped_before: CHANGES,
+    takes_a_later_batch_for_proof: Features(takes_later=True, returns=True),
 }
 """The errors, and the events in the histories that find them."""
 BROKEN_TRANSACTIONS: Final[Sequence[Breaks]] = (
@@ -289,5 +299,6 @@ QUICKLY_FOUND: Final = (
     expects_no_letters,
     lets_every_record_count,
     writes_only_what_loses_records,
+    takes_a_later_batch_for_proof,
 )
 """The errors that a hundred histories find."""

@@ -73,7 +73,7 @@ class World:
         chance = self.chance
         self.direct = direct
         self.shared = chance.random() < 0.4
-        self.may_forget = not self.shared and chance.random() < 0.15
+        self.may_forget = not self.shared and chance.random() < 0.15 and not features.takes_later
         self.forgetful = features.forgets
         self.steady = self.shared or self.may_forget or chance.random() < 0.8
         self.decisions: dict[tuple[int, ...], list[Decision]] = {}
@@ -98,6 +98,8 @@ class World:
         for place in range(2):
             start = chance.choice(SHARED_STARTS if self.shared else STARTS)
             kind = chance.choice(self.client_kinds)
+            if features.takes_later:
+                kind = Java  # librdkafka takes the success of the later batch for both
             client = kind(
                 1000 + place,
                 base=place * 1_000_000,
@@ -176,7 +178,7 @@ class World:
         return each
 
     def send(self, who: int) -> None:
-        if not self.broker.knows(self.clients[who].producer_id):
+        if not (self.features.takes_later or self.broker.knows(self.clients[who].producer_id)):
             self.learn(who)  # a leader that does not know it would take any number
         attempt = self.clients[who].to_send()
         if attempt is None:
@@ -406,6 +408,7 @@ class World:
         elif self._is_too_large(producer_id, records):
             request.code = 10
         else:
+            self._see_overtaking(request)
             request.append = self.broker.append(producer_id, request.attempt.epoch, first, records)
             if request.append.code == 45:
                 if self.broker.is_before_last(producer_id, request.attempt.epoch, first, records):
@@ -420,6 +423,11 @@ class World:
             is_replicated = self.chance.random() < 0.6
             if is_replicated and not (self.features.returns and self.more.random() < 0.5):
                 self.broker.replicate(100)
+
+    def _see_overtaking(self, request):
+        """A broker that does not know a producer takes a later batch first, never the earlier."""
+        if not self.broker.knows(request.key.producer_id) and self._is_early(request):
+            self._client(request).is_lost = True
 
     def _is_answered_otherwise(self):
         return self.features.appended and self.more.random() < 0.05
@@ -486,6 +494,8 @@ class World:
             code = producers.on_response(request.key, attempt.epoch, request.made, code, Stored(1))
         elif request.due:
             code = producers.acknowledge(request.key, attempt.epoch, request.made)
+            if not code:
+                self._see_overtaking(request)
         if (request.due and code == 45) or (request.sent and code == 59):
             self._check_order(request, f"{code}")
         if request.due and code == 0 and request.made.loses_all:
@@ -514,7 +524,7 @@ class World:
 
     def move(self) -> None:
         """Elect another leader, if it knows both producers: otherwise it would accept any number."""
-        if all(
+        if self.features.takes_later or all(
             self.broker.has_replicated(client.producer_id) or not client.in_flight
             for client in self.clients
         ):

@@ -33,6 +33,8 @@ class Features:
         returns: A leader that was replaced may lead again, with records that only it has.
         digests: Gateways keep digests of their interceptors, and start without doubts if all are
             equal; some start with other interceptors, and ten minutes pass now and then.
+        takes_later: A leader that does not know a producer is elected while batches are on their
+            way, and may take a later batch first (KAFKA-15591).
         gateways: How many there are where they share their state.
         steps: The number of random events.
     """
@@ -53,6 +55,7 @@ class Features:
     quarantines: bool = False
     returns: bool = False
     digests: bool = False
+    takes_later: bool = False
     gateways: int = 2
     steps: int = STEPS
 
@@ -90,4 +93,5 @@ def features_of(seed: object) -> Features:
         returns=more.random() < 0.4,
         changes=switches and more.random() < 0.4,
         digests=more.random() < 0.2,
+        takes_later=not switches and more.random() < 0.15,
     )

@@ -65,8 +65,9 @@ class TransactionWorld(World):
         features: Features = PLAIN,
         version: int | None = None,
     ) -> None:
-        # Batches that are given up are aborted here.
-        super().__init__(seed, direct=direct, features=replace(features, gives_up=False))
+        # Batches that are given up are aborted here; librdkafka awaits what is on its way.
+        features = replace(features, gives_up=False, takes_later=False)
+        super().__init__(seed, direct=direct, features=features)
         more = self.more
         self.version = version or more.choice((1, 2))
         self.is_fenced = more.random() < 0.3

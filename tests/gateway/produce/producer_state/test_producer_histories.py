@@ -180,6 +180,11 @@ ONCE_FAILED_WITH = {
     2810: Features(switches=True, rolls_out=True, returns=True, digests=True),
     502117: Features(runs=True, compacts=True, returns=True, digests=True),
     503288: Features(runs=True, evicts=True, switches=True, rolls_out=True, digests=True),
+    19718: Features(checksums=True, writes_late=True, returns=True, takes_later=True, gateways=4),
+    30621: Features(appended=True, writes_late=True, digests=True, takes_later=True, gateways=3),
+    40017: Features(runs=True, gives_up=True, writes_late=True, returns=True, digests=True, takes_later=True),
+    55090: Features(checksums=True, gives_up=True, compacts=True, digests=True, takes_later=True),
+    59057: Features(evicts=True, forgets=True, little_memory=True, returns=True, digests=True, takes_later=True, steps=250),
 }  # fmt: skip
 
 

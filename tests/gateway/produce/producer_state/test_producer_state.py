@@ -15,6 +15,7 @@ from penstock.gateway.produce.producer_state.producer.batch import (
     Event,
     State,
 )
+from penstock.gateway.produce.producer_state.producer.batches import RECENT_S
 from penstock.gateway.produce.producer_state.producer.earlier_batches import RETRIED_WITHIN_S
 from penstock.gateway.produce.producer_state.producer.history import History
 from penstock.gateway.produce.producer_state.producer.numbers import Range
@@ -48,6 +49,27 @@ def restored_record():
     before = Gateway()
     before.store(0, 4, (0,))
     return before.records[-1]
+
+
+def late_batch(gateway, *, has_begun=True, idle_s=0.0):
+    """A batch at a former leader, retried after the new leader has stored five behind it.
+
+    Returns:
+        It, and the sequence number after the five.
+    """
+    first = 3 if has_begun else 0
+    if has_begun:
+        gateway.store(0, first)
+    gateway.now += idle_s
+    batch = gateway.decide(first, 3, (1,))
+    assert gateway.send(batch) == 0
+    numbers = range(first + 3, first + 18, 3)
+    behind = [gateway.decide(number, 3) for number in numbers]
+    assert {gateway.send(each) for each in behind} == {0}
+    assert gateway.answered(batch, NOT_LEADER) == NOT_LEADER
+    assert {gateway.answered(each, 0) for each in behind} == {0}
+    assert gateway.send(gateway.decide(first, 3, (1,), connection=2)) == 0
+    return batch, first + 18
 
 
 class TestTransitions:
@@ -154,6 +176,29 @@ class TestReceived:
 
 class TestAnswers:
     """The responses to the client."""
+
+    def test_a_broker_does_not_recognize_a_batch_between_stored_batches(self, gateway):
+        """Java has six on their way when a leader moves; a broker recognizes five."""
+        batch, after = late_batch(gateway)
+        assert gateway.answered(batch, OUT_OF_ORDER) == 0
+        assert batch.is_done
+        assert batch.stored.base_offset == -1
+        dropped = gateway.decide(after, 1, (0,), connection=2)
+        assert gateway.acknowledge(dropped) == 0
+
+    def test_a_broker_may_have_forgotten_its_producer(self, gateway):
+        batch, _ = late_batch(gateway, idle_s=RECENT_S)
+        assert gateway.answered(batch, OUT_OF_ORDER) == OUT_OF_ORDER
+
+    def test_a_broker_that_does_not_know_a_producer_takes_a_later_batch_first(self, gateway):
+        batch, _ = late_batch(gateway, has_begun=False)
+        assert gateway.answered(batch, OUT_OF_ORDER) == OUT_OF_ORDER
+
+    def test_a_batch_after_the_last_stored_is_out_of_order(self, gateway):
+        gateway.store(0, 3)
+        batch = gateway.decide(3, 3)
+        assert gateway.send(batch) == 0
+        assert gateway.answered(batch, OUT_OF_ORDER) == OUT_OF_ORDER
 
     def test_a_dropped_batch_succeeds_if_all_earlier_batches_are_settled(self, gateway):
         gateway.store(0, 1)

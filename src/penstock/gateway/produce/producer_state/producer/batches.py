@@ -17,6 +17,9 @@ REMEMBERED: Final = 10
 """Twice the number of batches that a broker remembers (ProducerStateEntry.java)."""
 BATCHES_MAX: Final = 128
 """The most batches that are remembered, including those whose records were all dropped."""
+RECENT_S: Final = 600.0
+"""A broker does not forget a producer sooner: it looks for unused producers that often by default
+(`producer.id.expiration.check.interval.ms`)."""
 _STORED: Final = State.STORED
 _AWAITED: Final = State.AWAITED
 _REFUSED: Final = State.REFUSED
@@ -127,6 +130,22 @@ class Batches(deque[Batch]):
             and distance(batch.first, first) > 0
             for batch in self.before(None)
         )
+
+    def are_stored_around(self, batch: Batch) -> bool:
+        """Whether the broker has stored batches before and after a batch, and so this batch, too.
+
+        A broker recognizes a retry only of the last five batches (`NUM_BATCHES_TO_RETAIN`), after
+        a crash perhaps only of the last. Java has six on their way, if a leader moves. The batch
+        before shows that the broker knew the producer: else it takes a later batch first
+        (KAFKA-15591). It must be recent, as a broker forgets producers that are not used.
+        """
+        batches = list(self)
+        place = batches.index(batch)
+        is_known = any(
+            other.state is _STORED and batch.received - other.received < RECENT_S
+            for other in batches[:place]
+        )
+        return is_known and any(other.state is _STORED for other in batches[place + 1 :])
 
     def are_past(self, number: int) -> bool:
         """Whether a sequence number belongs to an obsolete attempt of the client."""

@@ -301,8 +301,9 @@ class Producer:
         """Apply the broker's response to a batch; return the error code for the client.
 
         Returns:
-            The broker's error code; or UNKNOWN_PRODUCER_ID if that shows that the state here is
-            outdated, and the producer has to be removed.
+            The broker's error code. UNKNOWN_PRODUCER_ID if that shows that the state here is
+            outdated, and the producer has to be removed. NONE for a batch that is stored, though
+            the broker does not recognize it any more.
         """
         if batch not in self.batches:
             return code
@@ -312,6 +313,9 @@ class Producer:
         may_be_old = self.at_broker.may_be_old and not batch.unsettled_before
         if code == OUT_OF_ORDER_SEQUENCE_NUMBER and may_be_old:
             return UNKNOWN_PRODUCER_ID
+        if code == OUT_OF_ORDER_SEQUENCE_NUMBER and self.batches.are_stored_around(batch):
+            self._store(batch, Stored())
+            return NONE
         # Not retriable to Kafka, yet idempotent producers retry after it (TransactionManager.java).
         if code in RETRIABLE or code == OUT_OF_ORDER_SEQUENCE_NUMBER:
             batch.apply(Event.RETRY)
