@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tests.chaos.stale_verification import Refusal
+from tests.chaos.unrecognized import Unrecognized
 
 WHOLE: Final = 30
 """The number of consecutive records of a transaction that are sometimes all dropped."""
@@ -37,6 +38,11 @@ class DeliveryReports:
     stuck: list[str] = field(default_factory=list)
     ended: bool = False
 
+    @property
+    def failed_values(self) -> list[bytes]:
+        """The values that were never acknowledged."""
+        return [line.split()[1].encode() for line in self.failed]
+
     def note(self, event: str, value: str, at: str, text: str) -> None:
         """Read a line of the producer."""
         match event:
@@ -62,6 +68,8 @@ class Account:
         misplaced: In the wrong topic for the `penstock.mode`, or dead letters that are stored twice
             by a gateway that was not restarted.
         refused_in_order: Its batches that Kafka refused because of a defect of Kafka.
+        unrecognized: The retries of its stored batches that Kafka did not recognize.
+        failed_unstored: Failed, and not stored.
     """
 
     deliveries: DeliveryReports
@@ -72,10 +80,21 @@ class Account:
     undropped: list[bytes]
     misplaced: Sequence[bytes] = ()
     refused_in_order: Sequence[Refusal] = ()
+    unrecognized: Sequence[Unrecognized] = ()
+    failed_unstored: Sequence[bytes] = ()
 
     def has(self, what: str) -> bool:
         """Return whether a list of this object or of its `DeliveryReports` has values."""
         return bool(getattr(self if hasattr(self, what) else self.deliveries, what))
+
+    def is_of_client(self, what: str) -> bool:
+        """Return whether a fault has a cause in a client or broker that is known by name.
+
+        A limit of Kafka fails records that are stored; librdkafka may stay at a former leader.
+        """
+        if what == "failed" and self.deliveries.stuck:
+            return True
+        return bool(self.unrecognized) and not (what == "failed" and self.failed_unstored)
 
     @property
     def is_remarkable(self) -> bool:
@@ -105,6 +124,7 @@ class Account:
             "fatal": len(self.deliveries.fatal),
             "stuck partitions of librdkafka": len(self.deliveries.stuck),
             "refused in order by Kafka": len(self.refused_in_order),
+            "stored and not recognized by Kafka": len(self.unrecognized),
             "did not end": int(not self.deliveries.ended),
         }
         shown = ("acknowledged", "stored")
@@ -135,6 +155,11 @@ def account(
         doubled=[value for value, count in values.items() if count > 1],
         disordered=list(_disordered(stored)),
         undropped=[value for value in values if drops and always and is_dropped(value)],
+        failed_unstored=[
+            value
+            for value in deliveries.failed_values
+            if not (drops and is_dropped(value)) and value not in values
+        ],
     )
 
 

@@ -14,6 +14,7 @@ from tests.chaos.account import Account, DeliveryReports, account
 from tests.chaos.disturbances import PREFIX, chosen
 from tests.chaos.producers import HANGS_AFTER_S, Producer, Running, kinds, start
 from tests.chaos.stale_verification import refused_in_order
+from tests.chaos.unrecognized import unrecognized_batches
 from tests.chaos.world import Way, World
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, wait_until
@@ -92,6 +93,9 @@ def run(world: World, seed: int, *, mild: bool, logs: Path) -> Round:
         if settled.deliveries.fatal:
             refused = refused_in_order(world.cluster, producer.topic)
             settled = replace(settled, refused_in_order=refused)
+        if settled.deliveries.failed or settled.doubled:
+            retries = unrecognized_batches(world.cluster, producer.topic)
+            settled = replace(settled, unrecognized=retries)
         result.accounts[producer] = settled
     _delete_topics(admin, [producer.topic for producer in producers])
     return result

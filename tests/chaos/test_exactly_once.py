@@ -32,12 +32,16 @@ def test_no_acknowledged_record_is_lost(world, results, round_seed, mild, tmp_pa
 
 @pytest.mark.parametrize("problem", ["doubled", "disordered", "failed"])
 def test_each_kind_of_fault_also_occurs_with_kafka_alone(results, problem):
-    """If a client stores a record twice by itself, the control does so, too."""
+    """If a client stores a record twice by itself, the control does so, too.
+
+    A fault of which the client's statistics or a broker's log show the cause is not compared: it is
+    too rare for the control.
+    """
     seen = {
-        (producer.client, producer.kind, producer.through_penstock)
+        (p.client, p.kind, p.through_penstock)
         for result in results
-        for producer, account in result.accounts.items()
-        if account.has(problem)
+        for p, account in result.accounts.items()
+        if account.has(problem) and not (p.through_penstock and account.is_of_client(problem))
     }
     ours = {(client, kind) for client, kind, through in seen if through}
     theirs = {(client, kind) for client, kind, through in seen if not through}

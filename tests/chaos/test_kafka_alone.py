@@ -1,4 +1,4 @@
-"""Errors of Kafka for a transactional producer without a gateway; see `stale_verification`."""
+"""Errors of Kafka without a gateway; see `stale_verification` and `unrecognized`."""
 
 import datetime
 import time
@@ -15,11 +15,14 @@ from kio.schema.types import ProducerId, TopicName, TransactionalId
 from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from tests.chaos.stale_verification import Refusal, refused_in_order
+from tests.chaos.unrecognized import Unrecognized, unrecognized_batches
 from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, produced
 
 WITHIN_S = 60
 OUT_OF_ORDER = 45
+PRODUCER_ID = 4711
+REMEMBERED = 5
 PRODUCE_VERSION = 11
 """Later versions add partitions to transactions automatically (KIP-890)."""
 
@@ -122,3 +125,20 @@ def test_without_a_late_retry_the_batch_is_stored(kafka, producer):
         assert producer.produce(sequence) == 0
         producer.commit()
     assert refused_in_order(kafka, producer.topic) == []
+
+
+def test_a_broker_recognizes_only_the_last_five_batches(kafka, topic):
+    name = topic()
+    with RawClient(kafka.bootstrap_servers) as client:
+
+        def produce(sequence):
+            batch = encode_batch(
+                values(b"v"), producer_id=PRODUCER_ID, producer_epoch=0, base_sequence=sequence
+            )
+            request = produce_request([(name, [(0, batch)])], version=PRODUCE_VERSION)
+            return produced(client.call(request))[name, 0].error_code
+
+        assert [produce(sequence) for sequence in range(REMEMBERED + 1)] == [0] * (REMEMBERED + 1)
+        assert produce(1) == 0
+        assert produce(0) == OUT_OF_ORDER
+    assert unrecognized_batches(kafka, name) == [Unrecognized(PRODUCER_ID, 0, 0, REMEMBERED)]

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from tests.chaos import producers
 from tests.chaos.account import DeliveryReports, account
 from tests.chaos.many_producers import STATISTICS, Assignments
 from tests.chaos.producers import Producer, Running
+from tests.chaos.unrecognized import Unrecognized
 from tests.chaos.world import Way
 
 pytestmark = pytest.mark.system
@@ -58,3 +60,23 @@ def test_only_the_end_of_a_stuck_producer_is_its_own_fault():
     assert account(stuck, [], drops=False).is_broken, "a record is lost"
     other = DeliveryReports(acknowledged=[b"1"], fatal=["f"], ended=True)
     assert account(other, [(b"k", b"1")], drops=False).is_broken
+
+
+FAILED = "100.0 1 OutOfOrderSequenceException"
+
+
+@pytest.mark.parametrize("stored, is_of_client", [([(b"k", b"1")], True), ([], False)])
+def test_a_failure_of_a_stored_batch_that_kafka_does_not_recognize_is_not_ours(
+    stored, is_of_client
+):
+    failed = account(DeliveryReports(failed=[FAILED], ended=True), stored, drops=False)
+    assert not failed.is_of_client("failed")
+    failed = replace(failed, unrecognized=[Unrecognized(7, 0, 0, 5)])
+    assert failed.is_of_client("failed") is is_of_client
+    assert failed.is_of_client("doubled")
+
+
+def test_failures_of_a_stuck_producer_are_its_own():
+    stuck = account(DeliveryReports(failed=[FAILED], stuck=["2"], ended=True), [], drops=False)
+    assert stuck.is_of_client("failed")
+    assert not stuck.is_of_client("doubled")
