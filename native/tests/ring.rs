@@ -3,11 +3,15 @@
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
 
 use std::collections::{HashMap, HashSet};
-use std::os::fd::AsRawFd;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
+use penstock_native::lane::epoll::Waker;
 use penstock_native::ring::layout::{self, Outcome};
 use penstock_native::ring::memory::Memory;
 use penstock_native::ring::pool::Pool;
@@ -40,7 +44,9 @@ fn reader_of(ring: &Ring) -> Reader {
 fn batch<'a>(connection: u64, plan: &'a Arc<[u8]>, records: &'a [u8]) -> Batch<'a> {
     let thread = (connection % u64::from(THREADS)) as u16;
     let partition = connection as i32;
-    Batch { connection, thread, version: 9, partition, topic_id: [7; 16], plan, records }
+    let topic_id = [7; 16];
+    let may_wait = true;
+    Batch { connection, thread, version: 9, partition, topic_id, plan, records, may_wait }
 }
 
 fn plan(text: &str) -> Arc<[u8]> {
@@ -186,6 +192,186 @@ fn a_ring_that_is_broken_is_not_over_before_its_threads_know() {
     assert!(!ring.is_over(1) && !ring.is_over(2));
     assert_eq!((ring.take(1).len(), ring.take(2).len()), (1, 1));
     assert!(ring.is_over(1) && ring.is_over(2));
+}
+
+/// Judge the batches that are there; return the partitions, which are their connections.
+fn judge_all(ring: &Ring, reader: &mut Reader, took_us: u32, most: usize) -> Vec<i32> {
+    let mut partitions = Vec::new();
+    while partitions.len() < most
+        && let Some(slot) = reader.begin_next()
+    {
+        partitions.push(slot.partition);
+        reader.reply(slot, Outcome::Accepted, took_us);
+        for thread in 0..THREADS {
+            ring.take(thread);
+        }
+    }
+    partitions
+}
+
+#[test]
+fn a_client_of_many_batches_does_not_delay_those_of_others() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let mut reader = reader_of(&ring);
+    let plan = plan("");
+    let submit = |connection: u64, count: i32| {
+        for partition in 0..count {
+            ring.submit(&Batch { partition, ..batch(connection, &plan, b"records") }).unwrap();
+        }
+    };
+    submit(1, 200);
+    judge_all(&ring, &mut reader, 10_000, 30);
+    submit(1, 20);
+    submit(2, 3);
+    let connections: Vec<_> = (0..30)
+        .map(|_| {
+            let slot = reader.begin_next().unwrap();
+            reader.reply(slot, Outcome::Accepted, 10_000);
+            (0..THREADS).flat_map(|thread| ring.take(thread)).next().unwrap().connection
+        })
+        .collect();
+    let places: Vec<_> = (0..30).filter(|place| connections[*place] == 2).collect();
+    assert!(places.len() == 3 && places[2] <= 8, "{places:?}");
+}
+
+#[test]
+fn a_worker_has_little_work_ahead_also_of_quick_batches() {
+    for (took_us, least, most) in [(900, 20, 30), (20, 300, 512)] {
+        let ring = Ring::new(1, THREADS.into()).unwrap();
+        let mut reader = reader_of(&ring);
+        let plan = plan("");
+        for connection in 0..600 {
+            ring.submit(&batch(connection, &plan, b"records")).unwrap();
+        }
+        judge_all(&ring, &mut reader, took_us, 200);
+        for connection in 600..1000 {
+            ring.submit(&batch(connection, &plan, b"records")).unwrap();
+        }
+        judge_all(&ring, &mut reader, took_us, 1);
+        let figures = ring.figures();
+        let ahead = figures.written - figures.answered;
+        assert!((least..=most).contains(&ahead), "{took_us}: {ahead}");
+        assert_eq!(judge_all(&ring, &mut reader, took_us, 1000).len(), 1000 - 201);
+    }
+}
+
+#[test]
+fn what_nobody_waits_for_any_more_takes_no_memory() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let plan = plan("");
+    let large = vec![0; layout::LONGEST];
+    let mut tickets = Vec::new();
+    while let Some(ticket) = ring.submit(&batch(tickets.len() as u64, &plan, &large)) {
+        tickets.push(ticket);
+    }
+    assert_eq!((tickets.len(), ring.figures().waiting), (2 + 16, 16));
+    assert!(ring.submit(&batch(100, &plan, &large)).is_none());
+    ring.withdraw(tickets[5]);
+    assert_eq!(ring.figures().waiting, 15);
+    assert!(ring.submit(&batch(100, &plan, &large)).is_some());
+}
+
+#[test]
+fn a_batch_that_may_not_wait_is_pythons_where_there_is_no_room() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let plan = plan("");
+    let large = vec![0; layout::LONGEST];
+    let submit = |may_wait| ring.submit(&Batch { may_wait, ..batch(0, &plan, &large) }).is_some();
+    assert_eq!(
+        [submit(false), submit(false), submit(false), submit(true)],
+        [true, true, false, true]
+    );
+    assert_eq!(ring.figures().waiting, 1);
+}
+
+#[test]
+fn thousands_of_clients_that_leave_wait_no_more() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let plan = plan("");
+    let tickets: Vec<_> =
+        (0..10_000).map(|of| ring.submit(&batch(of, &plan, b"records")).unwrap()).collect();
+    for ticket in tickets.iter().rev() {
+        ring.withdraw(*ticket);
+    }
+    assert_eq!(ring.figures().waiting, 0);
+}
+
+#[test]
+fn batches_that_wait_long_are_pythons() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let mut reader = reader_of(&ring);
+    let plan = plan("");
+    let waker = Arc::new(Waker::new().unwrap());
+    assert!(ring.begin_waiting(1, &waker));
+    let tickets: Vec<_> =
+        (0..30).map(|of| ring.submit(&batch(of, &plan, b"records")).unwrap()).collect();
+    let waiting = ring.figures().waiting as u64;
+    assert!(waiting > 3 && !was_woken(&waker));
+    let taken = ring.take_at(0, Instant::now() + Duration::from_secs(4));
+    assert!(taken.is_empty() && !was_woken(&waker));
+    let mut left_out = ring.take_at(0, Instant::now() + Duration::from_secs(6));
+    assert!(was_woken(&waker));
+    left_out.extend((1..THREADS).flat_map(|thread| ring.take(thread)));
+    assert!(left_out.iter().all(|of| of.outcome == Outcome::LeftOut && of.number == 0));
+    let left_out: HashSet<_> = left_out.iter().map(|of| of.ticket).collect();
+    let last = tickets.len() - waiting as usize;
+    assert_eq!(left_out, tickets[last..].iter().copied().collect());
+    assert_eq!(ring.figures().waiting, 0);
+    assert_eq!(judge_all(&ring, &mut reader, 10, 100).len(), last);
+}
+
+/// Whether a thread was woken, which takes note of it.
+fn was_woken(waker: &Waker) -> bool {
+    File::from(waker.as_fd().try_clone_to_owned().unwrap()).read(&mut [0; 8]).is_ok()
+}
+
+#[test]
+fn a_thread_whose_batches_are_recalled_before_it_waits_is_woken() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    ring.submit(&batch(1, &plan(""), b"records")).unwrap();
+    ring.recall();
+    let wakers = [0, 1].map(|_| Arc::new(Waker::new().unwrap()));
+    for (thread, waker) in (0..).zip(&wakers) {
+        assert!(ring.begin_waiting(thread, waker) && !ring.begin_waiting(thread, waker));
+    }
+    assert_eq!(wakers.map(|waker| was_woken(&waker)), [false, true]);
+}
+
+#[test]
+fn a_thread_that_takes_no_outcomes_does_not_keep_others_waiting() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let mut reader = reader_of(&ring);
+    let plan = plan("");
+    let large = vec![0; layout::LONGEST];
+    let tickets = [1, 1, 0].map(|of| ring.submit(&batch(of, &plan, &large)).unwrap());
+    while let Some(slot) = reader.begin_next() {
+        reader.reply(slot, Outcome::Accepted, 10);
+    }
+    assert!(ring.take(0).is_empty());
+    let slot = reader.begin_next().unwrap();
+    reader.reply(slot, Outcome::Accepted, 10);
+    assert_eq!(ring.take(0)[0].ticket, tickets[2]);
+    ring.withdraw(tickets[0]);
+    let rest: Vec<_> = ring.take(1).iter().map(|of| of.ticket).collect();
+    assert_eq!(rest, [tickets[1]]);
+}
+
+#[test]
+fn a_ring_takes_only_as_much_memory_as_was_needed_at_once() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let mut reader = reader_of(&ring);
+    let (plan, records) = (plan("plan"), vec![1; 100_000]);
+    for _ in 0..100 {
+        for connection in 0..2 {
+            ring.submit(&batch(connection, &plan, &records)).unwrap();
+        }
+        for start in [0, 100_004] {
+            let slot = reader.begin_next().unwrap();
+            assert_eq!(slot.start, start);
+            reader.reply(slot, Outcome::Accepted, 10);
+        }
+        assert_eq!((ring.take(0).len(), ring.take(1).len()), (1, 1));
+    }
 }
 
 /// A history of a ring, until everything has an outcome.

@@ -1,6 +1,7 @@
 """Turns of clients: by the time of their batches, also while clients connect and disconnect."""
 
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -239,3 +240,55 @@ def test_jobs_of_disconnected_clients_are_judged_in_order_and_can_be_cancelled()
     assert {into.take() for _ in range(into.job_count)} == {jobs[2], jobs[8]}
     assert not list(queue)
     assert not list(into)
+
+
+class Random:
+    """Numbers that look random: a linear congruential generator."""
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed
+
+    def below(self, end: int) -> int:
+        self._state = (self._state * 6364136223846793005 + 1442695040888963407) % 2**64
+        return (self._state >> 33) % end
+
+
+def order_of_a_history(seed: int) -> list[int]:
+    """Return the order in which the batches of a random history are begun.
+
+    Each batch is of another partition, as those of a connection that has one request at a time.
+    """
+    random, queue = Random(seed), JobQueue[None](0)
+    begun: list[JudgingJob] = []
+    order: list[int] = []
+    count = 0
+    for _ in range(240):
+        kind = random.below(8)
+        if kind < 4:
+            new = job(random.below(8), count)
+            if not queue.job_count and random.below(2) == 0:
+                queue.pass_through(new)
+                begun.append(new)
+                order.append(count)
+            else:
+                queue.add(new)
+            count += 1
+        elif kind < 6:
+            if queue.job_count:
+                begun.append(queue.take())
+                order.append(begun[-1].topic_partition[1])
+        elif begun:
+            done = begun.pop(random.below(len(begun)))
+            took_s = [0.0002, 0.0008, 0.004, 0.03, 0.5][(done.client + random.below(3)) % 5]
+            if took_s > LEAST_S or done.expected_s:
+                queue.settle(done, took_s)
+    while queue.job_count:
+        order.append(queue.take().topic_partition[1])
+    return order
+
+
+def test_native_threads_have_the_same_turns():
+    """`native/tests/turns.rs` compares its orders with this file, too."""
+    orders = Path(__file__).parents[2] / "native/tests/turns.txt"
+    lines = (" ".join(map(str, order_of_a_history(seed))) for seed in range(16))
+    assert "".join(f"{line}\n" for line in lines) == orders.read_text()

@@ -75,6 +75,8 @@ pub struct Connection {
     broker_failed: bool,
     /// Whether Python has to continue.
     pub stopped: bool,
+    /// The most bytes of a batch that is copied to wait for a worker.
+    pub copied_max_bytes: usize,
     /// When bytes were received last.
     pub last_active: f64,
     /// How many bytes of the client were received.
@@ -106,6 +108,7 @@ impl Connection {
             client_failed: false,
             broker_failed: false,
             stopped: false,
+            copied_max_bytes: usize::MAX,
             last_active: now,
             received: 0,
             unread_s: 0.0,
@@ -159,11 +162,11 @@ impl Connection {
         }
     }
 
-    /// Return how many bytes of memory are held.
-    pub const fn held_bytes(&self) -> usize {
+    /// Return how many bytes of memory are held, also in rings.
+    pub fn held_bytes(&self) -> usize {
         let encrypted = self.client.held_bytes().saturating_add(self.broker.held_bytes());
         let plain = self.to_broker.bytes.capacity().saturating_add(self.to_client.bytes.capacity());
-        plain.saturating_add(encrypted)
+        plain.saturating_add(encrypted).saturating_add(self.relay.ring_bytes())
     }
 
     /// Return whether a side is not read because of the other side.
@@ -351,7 +354,7 @@ impl Connection {
         let waiting = self.to_broker.bytes.get(self.to_broker.passed..).unwrap_or_default();
         let (number, thread) = self.place;
         if let Some(judging) = self.relay.judging().filter(|judging| !judging.is_begun())
-            && !judging.begin(waiting, number, thread)
+            && !judging.begin(waiting, number, thread, self.copied_max_bytes)
         {
             self.relay.end_judging();
             self.stopped = true;

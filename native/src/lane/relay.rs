@@ -349,6 +349,12 @@ impl Relay {
         self.judging.as_mut()
     }
 
+    /// Return how many bytes of the request are in rings.
+    #[cfg(target_os = "linux")]
+    pub fn ring_bytes(&self) -> usize {
+        self.judging.as_ref().map_or(0, |judging| judging.ring_bytes())
+    }
+
     /// Return the outcomes of batches of the request that is Python's, and forget them.
     #[cfg(target_os = "linux")]
     pub fn take_early(&mut self) -> Vec<Early> {

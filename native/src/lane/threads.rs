@@ -531,6 +531,7 @@ fn work_on(worker: &Worker, shared: &Shared, number: u64, work: impl FnOnce(&mut
     let Some(connection) = place.as_mut().filter(|connection| !connection.stopped) else { return };
     let before = (connection.held_bytes(), interests(connection));
     let now = shared.now();
+    connection.copied_max_bytes = if shared.is_short() { LOW_USE_BYTES } else { usize::MAX };
     shared.guard(connection, |connection| work(connection, now));
     settle(worker, shared, number, (&slot, connection), before);
 }

@@ -81,6 +81,8 @@ impl WorkedBatch {
 struct Submitted {
     ring: Arc<Ring>,
     ticket: u64,
+    /// How many bytes it takes there.
+    bytes: usize,
     judged: Option<Judged>,
 }
 
@@ -118,8 +120,15 @@ impl Judging {
         self.is_begun
     }
 
-    /// Submit the batches; return false if Python has to have them judged.
-    pub fn begin(&mut self, frame: &[u8], connection: u64, thread: u16) -> bool {
+    /// Submit the batches; return false if Python has to have them judged. Batches with
+    /// more than `copied_max_bytes` do not wait until a worker has room.
+    pub fn begin(
+        &mut self,
+        frame: &[u8],
+        connection: u64,
+        thread: u16,
+        copied_max_bytes: usize,
+    ) -> bool {
         self.is_begun = true;
         let rings = self.request.worked.iter().map(WorkedBatch::ring);
         let Some(rings) = rings.collect::<Option<Vec<_>>>() else { return false };
@@ -134,12 +143,20 @@ impl Judging {
                 topic_id: batch.topic_id.unwrap_or(topic.topic_id),
                 plan: &topic.plan,
                 records,
+                may_wait: records.len() <= copied_max_bytes,
             });
             // The outcomes of those before are waited for: their places become free by that.
             let Some(ticket) = submitted else { break };
-            self.submitted.push(Submitted { ring, ticket, judged: None });
+            let bytes = topic.plan.len().saturating_add(records.len());
+            self.submitted.push(Submitted { ring, ticket, bytes, judged: None });
         }
         !self.submitted.is_empty()
+    }
+
+    /// Return how many bytes of it are in rings, or wait for that.
+    pub fn ring_bytes(&self) -> usize {
+        let open = self.submitted.iter().filter(|batch| batch.judged.is_none());
+        open.fold(0, |bytes, batch| bytes.saturating_add(batch.bytes))
     }
 
     /// Return the rings that have its batches.

@@ -5,15 +5,16 @@
 //! Batches of which nobody waits for the outcome any more stay for the same reason.
 #![forbid(unsafe_code)]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use super::layout::{self, BATCHES_MAX, DATA, DATA_BYTES, LONGEST, Outcome, Reply, Slot};
 use super::memory::Memory;
-use super::turns::Turns;
+use super::turns::{LEAST_S, Turns};
 use crate::lane::epoll::{Called, Caller, Waker, calls};
 use crate::lane::locked;
 
@@ -24,8 +25,12 @@ const AT_ONCE_MAX: usize = 512;
 /// It gets no more batches while its own are expected to take longer: the next client is chosen
 /// after them.
 const AHEAD_S: f64 = 0.02;
-/// More bytes do not wait here: Python has the memory budget.
+/// How much a new batch counts in the average of quick batches.
+const RECENT_SHARE: f64 = 0.125;
+/// More bytes do not wait here.
 const WAITING_MAX_BYTES: usize = 32 * 1024 * 1024;
+/// Batches that have waited longer are Python's, which answers before their clients give up.
+const WAITING_MAX: Duration = Duration::from_secs(5);
 
 /// A batch to be judged.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +49,8 @@ pub struct Batch<'a> {
     pub plan: &'a Arc<[u8]>,
     /// The batch as it was received.
     pub records: &'a [u8],
+    /// Whether it may be copied, to wait until the worker has room.
+    pub may_wait: bool,
 }
 
 /// The outcome of a batch.
@@ -59,6 +66,12 @@ pub struct Judged {
     pub number: u64,
     /// How many seconds it was judged.
     pub took_s: f64,
+}
+
+impl Judged {
+    const fn left_out(connection: u64, ticket: u64, number: u64) -> Self {
+        Self { connection, ticket, outcome: Outcome::LeftOut, number, took_s: 0.0 }
+    }
 }
 
 /// Batches that were recalled while they were in the worker's hand: their numbers.
@@ -95,7 +108,10 @@ struct Entry {
     is_answered: bool,
     /// Whether Python waits for its outcome.
     is_pythons: bool,
+    /// How long it is expected to take, by the account of its client.
     expected_s: f64,
+    /// The same, or the average of quick batches.
+    counted_s: f64,
     bytes: usize,
     plan: Arc<[u8]>,
     /// Until where the ring is in use, from its beginning on.
@@ -127,17 +143,20 @@ struct State {
     entries: VecDeque<Entry>,
     /// How many entries have no outcome.
     unanswered: usize,
+    /// How long they are expected to take together.
     expected_s: f64,
-    /// Until where bytes were written, from the beginning on, and what was skipped.
+    /// How long batches have taken of late, where each counts `LEAST_S` at most.
+    quick_s: f64,
+    /// Until where bytes were written, and what was skipped, since the ring was empty last.
     end: u64,
     /// How many outcomes of each thread were read.
     read: [u64; layout::THREADS_MAX],
     turns: Turns<Waiting>,
+    /// The connections of the batches that wait, and since when, by their tickets.
+    waiting: BTreeMap<u64, (u64, Instant)>,
     waiting_bytes: usize,
-    /// The tickets that wait and that nobody waits for.
-    withdrawn: Vec<u64>,
-    /// The batches that were recalled, and that their threads do not know of.
-    recalled: Vec<(u16, Judged)>,
+    /// What threads have not learned yet of their batches.
+    untaken: [Vec<Judged>; layout::THREADS_MAX],
     /// What became of the batches that were recalled in the worker's hand.
     late: Late,
 }
@@ -164,7 +183,7 @@ impl Ring {
     pub fn new(number: u64, threads: usize) -> io::Result<Self> {
         let threads = threads.clamp(1, layout::THREADS_MAX);
         let done = (0..threads).map(|_| calls()).collect::<io::Result<_>>()?;
-        let state = State { first: 1, ..State::default() };
+        let state = State { first: 1, quick_s: LEAST_S, ..State::default() };
         Ok(Self {
             memory: Memory::new(layout::BYTES)?,
             work: calls()?,
@@ -183,8 +202,13 @@ impl Ring {
 
     /// Note that a thread waits for outcomes from now on; return false if it did before.
     pub fn begin_waiting(&self, thread: u16, waker: &Arc<Waker>) -> bool {
-        let place = self.threads.get(usize::from(thread));
-        place.is_some_and(|place| place.get().is_none() && place.set(Arc::clone(waker)).is_ok())
+        let Some(place) = self.threads.get(usize::from(thread)) else { return false };
+        let is_first = place.get().is_none() && place.set(Arc::clone(waker)).is_ok();
+        // Nobody could be woken if its batches were recalled before.
+        if is_first && locked(&self.state).has_untaken(thread) {
+            waker.wake();
+        }
+        is_first
     }
 
     /// Return the descriptor of the memory.
@@ -217,24 +241,27 @@ impl Ring {
         if state.is_closed || state.is_paused {
             return None;
         }
-        state.ticket = state.ticket.saturating_add(1);
-        let ticket = state.ticket;
-        let has_waited = !(state.turns.is_empty() && state.has_room(bytes));
-        let head = Head::of(batch, ticket, has_waited);
-        if !has_waited {
-            return self.write(&mut state, &head, batch.records).then_some(ticket);
-        }
-        if state.waiting_bytes.saturating_add(bytes) > WAITING_MAX_BYTES {
+        let is_next = state.turns.is_empty() && state.has_room(bytes);
+        let waiting_bytes = state.waiting_bytes.saturating_add(bytes);
+        if !is_next && (!batch.may_wait || waiting_bytes > WAITING_MAX_BYTES) {
             return None;
         }
-        state.waiting_bytes = state.waiting_bytes.saturating_add(bytes);
+        state.ticket = state.ticket.saturating_add(1);
+        let ticket = state.ticket;
+        let head = Head::of(batch, ticket);
+        if is_next {
+            let expected_s = state.turns.begin_at_once(batch.connection);
+            return self.write(&mut state, &head, batch.records, expected_s).then_some(ticket);
+        }
+        state.waiting_bytes = waiting_bytes;
+        state.waiting.insert(ticket, (batch.connection, Instant::now()));
         let waiting = Waiting { head, records: batch.records.to_vec() };
         state.turns.enter(batch.connection, waiting);
         Some(ticket)
     }
 
     /// Write a batch for which there is room, and wake the worker; false if that is not possible.
-    fn write(&self, state: &mut State, head: &Head, records: &[u8]) -> bool {
+    fn write(&self, state: &mut State, head: &Head, records: &[u8], expected_s: f64) -> bool {
         let pieces = [&*head.plan, records];
         let bytes = head.plan.len().saturating_add(records.len());
         let Some((start, end)) = state.place(bytes) else { return false };
@@ -265,10 +292,10 @@ impl Ring {
         if !self.memory.write(layout::slot(number), &slot.encode()) {
             return false;
         }
-        let expected_s = state.turns.begin(head.connection, head.has_waited);
+        let counted_s = if expected_s > 0.0 { expected_s } else { state.quick_s };
         state.end = end;
         state.unanswered = state.unanswered.saturating_add(1);
-        state.expected_s += expected_s;
+        state.expected_s += counted_s;
         state.entries.push_back(Entry {
             ticket: head.ticket,
             thread: head.thread,
@@ -277,6 +304,7 @@ impl Ring {
             is_answered: false,
             is_pythons: false,
             expected_s,
+            counted_s,
             bytes,
             plan: Arc::clone(&head.plan),
             end,
@@ -291,63 +319,95 @@ impl Ring {
 
     /// Return the outcomes for a thread, and let batches that wait follow.
     pub fn take(&self, thread: u16) -> Vec<Judged> {
+        self.take_at(thread, Instant::now())
+    }
+
+    /// Do so at a time.
+    ///
+    /// Outcomes for all threads are read: batches that wait do not wait for a thread that takes none.
+    pub fn take_at(&self, thread: u16, now: Instant) -> Vec<Judged> {
         let mut state = locked(&self.state);
-        let mut judged = state.take_recalled(thread);
-        if self.read(&mut state, thread, &mut judged).is_none() {
-            self.is_broken.store(true, Ordering::Release);
-            state.is_closed = true;
+        if !self.read_all(&mut state) {
             state.withdraw_all(0);
-            judged.extend(state.take_recalled(thread));
             self.wake_threads();
         }
         state.free();
         self.refill(&mut state);
-        judged
+        self.give_up(&mut state, now);
+        state.take_untaken(thread)
+    }
+
+    /// Read the outcomes for all threads; return false if they end in nonsense.
+    fn read_all(&self, state: &mut State) -> bool {
+        let are_read = (0..self.done.len()).all(|thread| self.read(state, thread).is_some());
+        if !are_read {
+            self.is_broken.store(true, Ordering::Release);
+            state.is_closed = true;
+        }
+        are_read
     }
 
     /// Read the outcomes for a thread; None if they end in nonsense.
-    fn read(&self, state: &mut State, thread: u16, into: &mut Vec<Judged>) -> Option<()> {
-        let place = usize::from(thread);
-        let before = *state.read.get(place)?;
-        let written = self.memory.number(layout::outcomes(place))?.load(Ordering::Acquire);
+    fn read(&self, state: &mut State, thread: usize) -> Option<()> {
+        let before = *state.read.get(thread)?;
+        let written = self.memory.number(layout::outcomes(thread))?.load(Ordering::Acquire);
         let count = written.wrapping_sub(before);
         if count > BATCHES_MAX as u64 {
             return None;
         }
         for position in before..written {
             let mut bytes = [0; layout::REPLY_BYTES];
-            if !self.memory.read(layout::reply(place, position), &mut bytes) {
+            if !self.memory.read(layout::reply(thread, position), &mut bytes) {
                 return None;
             }
-            state.answer(Reply::decode(&bytes)?, thread, into)?;
-            *state.read.get_mut(place)? = position.saturating_add(1);
+            state.answer(Reply::decode(&bytes)?, thread)?;
+            *state.read.get_mut(thread)? = position.saturating_add(1);
         }
         Some(())
     }
 
     /// Write batches that wait, as far as there is room.
     fn refill(&self, state: &mut State) {
-        while let Some(next) = state.turns.peek() {
-            if !state.has_room(next.size()) {
-                return;
-            }
-            let Some(next) = state.turns.pop() else { return };
+        while state.turns.peek().is_some_and(|next| state.has_room(next.size())) {
+            let Some((next, expected_s)) = state.turns.begin_next() else { return };
+            state.waiting.remove(&next.head.ticket);
             state.waiting_bytes = state.waiting_bytes.saturating_sub(next.size());
-            if let Some(place) = state.withdrawn.iter().position(|each| *each == next.head.ticket) {
-                state.withdrawn.swap_remove(place);
-                continue;
+            if !self.write(state, &next.head, &next.records, expected_s) {
+                self.leave_to_python(state, &next.head);
             }
-            self.write(state, &next.head, &next.records);
+        }
+    }
+
+    /// Leave batches to Python that have waited for too long.
+    fn give_up(&self, state: &mut State, now: Instant) {
+        while let Some((ticket, (_, since))) = state.waiting.first_key_value()
+            && now.saturating_duration_since(*since) > WAITING_MAX
+        {
+            let ticket = *ticket;
+            let Some(waiting) = state.remove_waiting(ticket) else { return };
+            self.leave_to_python(state, &waiting.head);
+        }
+    }
+
+    fn leave_to_python(&self, state: &mut State, head: &Head) {
+        state.put_untaken(head.thread, Judged::left_out(head.connection, head.ticket, 0));
+        if let Some(waker) = self.threads.get(usize::from(head.thread)).and_then(OnceLock::get) {
+            waker.wake();
         }
     }
 
     /// Wait no more for the outcome of a batch.
     pub fn withdraw(&self, ticket: u64) {
         let mut state = locked(&self.state);
+        if state.waiting.contains_key(&ticket) {
+            state.remove_waiting(ticket);
+            return;
+        }
         if let Some(entry) = state.entries.iter_mut().find(|entry| entry.ticket == ticket) {
             entry.is_withdrawn = true;
-        } else if state.turns.iter().any(|waiting| waiting.head.ticket == ticket) {
-            state.withdrawn.push(ticket);
+        }
+        for judged in &mut state.untaken {
+            judged.retain(|of| of.ticket != ticket);
         }
     }
 
@@ -373,14 +433,7 @@ impl Ring {
     }
 
     fn recall_all(&self, state: &mut State) -> Vec<u8> {
-        for thread in (0_u16..).take(self.done.len()) {
-            let mut judged = Vec::new();
-            if self.read(state, thread, &mut judged).is_none() {
-                self.is_broken.store(true, Ordering::Release);
-                state.is_closed = true;
-            }
-            state.recalled.extend(judged.into_iter().map(|of| (thread, of)));
-        }
+        self.read_all(state);
         if let Some(left_out) = self.memory.number(layout::LEFT_OUT) {
             left_out.store(state.last_number(), Ordering::SeqCst);
         }
@@ -412,7 +465,7 @@ impl Ring {
             .entries
             .iter()
             .any(|entry| entry.thread == thread && !entry.is_withdrawn && !entry.is_answered);
-        state.is_closed && !has_open && state.recalled.iter().all(|(of, _)| *of != thread)
+        state.is_closed && !has_open && !state.has_untaken(thread)
     }
 
     /// Return its state.
@@ -423,7 +476,7 @@ impl Ring {
             current: self.figure(layout::CURRENT),
             written,
             answered: written.saturating_sub(state.unanswered as u64),
-            waiting: state.turns.iter().count(),
+            waiting: state.turns.len(),
             is_broken: self.is_broken.load(Ordering::Acquire),
         }
     }
@@ -443,11 +496,10 @@ struct Head {
     partition: i32,
     topic_id: [u8; 16],
     plan: Arc<[u8]>,
-    has_waited: bool,
 }
 
 impl Head {
-    fn of(batch: &Batch<'_>, ticket: u64, has_waited: bool) -> Self {
+    fn of(batch: &Batch<'_>, ticket: u64) -> Self {
         Self {
             ticket,
             connection: batch.connection,
@@ -456,7 +508,6 @@ impl Head {
             partition: batch.partition,
             topic_id: batch.topic_id,
             plan: Arc::clone(batch.plan),
-            has_waited,
         }
     }
 }
@@ -496,21 +547,22 @@ impl State {
     }
 
     /// Note an outcome; None for nonsense.
-    fn answer(&mut self, reply: Reply, thread: u16, into: &mut Vec<Judged>) -> Option<()> {
+    fn answer(&mut self, reply: Reply, thread: usize) -> Option<()> {
         let place = usize::try_from(reply.number.checked_sub(self.first)?).ok()?;
         let entry = self.entries.get_mut(place).filter(|entry| !entry.is_answered)?;
-        if entry.thread != thread {
+        if usize::from(entry.thread) != thread {
             return None;
         }
         entry.is_answered = true;
         let took_s = f64::from(reply.took_us) / 1e6;
         self.unanswered = self.unanswered.saturating_sub(1);
-        self.expected_s -= entry.expected_s;
+        self.expected_s -= entry.counted_s;
         if self.unanswered == 0 {
             self.expected_s = 0.0;
         }
         if reply.outcome != Outcome::LeftOut {
             self.turns.settle(entry.connection, entry.expected_s, took_s);
+            self.quick_s += RECENT_SHARE * (took_s.min(LEAST_S) - self.quick_s);
         }
         match reply.outcome {
             Outcome::Accepted if entry.is_pythons => self.late.accepted.push(reply.number),
@@ -519,7 +571,8 @@ impl State {
         }
         let (connection, ticket, outcome) = (entry.connection, entry.ticket, reply.outcome);
         if !entry.is_withdrawn {
-            into.push(Judged { connection, ticket, outcome, number: reply.number, took_s });
+            let of = Judged { connection, ticket, outcome, number: reply.number, took_s };
+            self.untaken.get_mut(thread)?.push(of);
         }
         Some(())
     }
@@ -527,37 +580,44 @@ impl State {
     /// Have no thread wait for any batch: those who did learn of it. Python waits for the current
     /// batch, which is not judged again.
     fn withdraw_all(&mut self, current: u64) {
-        let judged = |connection, ticket, number| Judged {
-            connection,
-            ticket,
-            outcome: Outcome::LeftOut,
-            number,
-            took_s: 0.0,
-        };
-        let first = self.first;
-        for (number, entry) in (first..).zip(&mut self.entries) {
+        for (number, entry) in (self.first..).zip(&mut self.entries) {
             if !entry.is_answered && !entry.is_withdrawn {
                 entry.is_pythons = number == current;
                 let number = if entry.is_pythons { number } else { 0 };
-                let of = judged(entry.connection, entry.ticket, number);
-                self.recalled.push((entry.thread, of));
+                let of = Judged::left_out(entry.connection, entry.ticket, number);
+                if let Some(untaken) = self.untaken.get_mut(usize::from(entry.thread)) {
+                    untaken.push(of);
+                }
             }
             entry.is_withdrawn = true;
         }
-        let withdrawn = std::mem::take(&mut self.withdrawn);
-        let waiting = self.turns.drain().filter(|each| !withdrawn.contains(&each.head.ticket));
-        let waiting = waiting
-            .map(|Waiting { head, .. }| (head.thread, judged(head.connection, head.ticket, 0)));
-        self.recalled.extend(waiting);
+        for Waiting { head, .. } in self.turns.drain() {
+            self.put_untaken(head.thread, Judged::left_out(head.connection, head.ticket, 0));
+        }
+        self.waiting.clear();
         self.waiting_bytes = 0;
     }
 
-    fn take_recalled(&mut self, thread: u16) -> Vec<Judged> {
-        if self.recalled.is_empty() {
-            return Vec::new();
+    /// Remove a batch that waits.
+    fn remove_waiting(&mut self, ticket: u64) -> Option<Waiting> {
+        let (connection, _) = self.waiting.remove(&ticket)?;
+        let waiting = self.turns.remove(connection, |waiting| waiting.head.ticket == ticket)?;
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(waiting.size());
+        Some(waiting)
+    }
+
+    fn put_untaken(&mut self, thread: u16, judged: Judged) {
+        if let Some(untaken) = self.untaken.get_mut(usize::from(thread)) {
+            untaken.push(judged);
         }
-        let of_thread = self.recalled.extract_if(.., |(of, _)| *of == thread);
-        of_thread.map(|(_, judged)| judged).collect()
+    }
+
+    fn has_untaken(&self, thread: u16) -> bool {
+        self.untaken.get(usize::from(thread)).is_some_and(|untaken| !untaken.is_empty())
+    }
+
+    fn take_untaken(&mut self, thread: u16) -> Vec<Judged> {
+        self.untaken.get_mut(usize::from(thread)).map(std::mem::take).unwrap_or_default()
     }
 
     /// Let the places of batches that have an outcome be used again.
@@ -565,6 +625,9 @@ impl State {
         while self.entries.front().is_some_and(|entry| entry.is_answered) {
             self.entries.pop_front();
             self.first = self.first.saturating_add(1);
+        }
+        if self.entries.is_empty() {
+            self.end = 0; // the same memory again, rather than all of it
         }
     }
 }

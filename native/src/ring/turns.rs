@@ -1,49 +1,60 @@
 //! The order of clients that wait for a worker: they get equal time, not equal numbers of batches.
 //!
-//! It is `penstock.engine.workers.turns` for connections that have one request at a time: start-time
-//! fair queueing. Each client has an account, in seconds of virtual time, which is slower than the
-//! worker's by the number of clients. A client that begins to wait starts at that time or later, so
-//! absent clients do not save up turns. The next batch is that which would be done first. How long
-//! it takes is known afterwards: until then the average of the client's recent batches counts, for a
-//! new client that of recent new clients.
+//! It is `penstock.engine.workers.turns`: start-time fair queueing. Each client has an account, in
+//! seconds of virtual time, which is slower than the worker's by the number of clients that wait. A
+//! client that begins to wait starts at that time or later, so absent clients do not save up turns.
+//! The next client is the client whose next batch would be done first. How long it takes is known
+//! afterwards: until then the average of the client's recent batches counts, for a new client that
+//! of recent new clients.
+//!
+//! A client is a connection, as in Python. Its batches have one turn after the other, in the order
+//! in which they came: they are of different partitions, because it has one request at a time.
 #![forbid(unsafe_code)]
 
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// The least cost of a batch, in seconds: `LEAST_S` in Python.
 pub const LEAST_S: f64 = 0.001;
 const NEW_MAX_S: f64 = 0.05;
 const KEPT_MIN: usize = 64;
 
-#[derive(Debug, Clone, Copy)]
-struct Account {
+#[derive(Debug)]
+struct Turn<T> {
     /// When its next batch would begin, in virtual time.
     start: f64,
     /// The average time of its recent batches; 0 if less than `LEAST_S`.
     expected_s: f64,
     is_new: bool,
+    /// Its place in the order, while something of it waits.
+    place: Option<Place>,
+    waiting: VecDeque<T>,
 }
 
 /// The clients of a worker, and what waits.
 #[derive(Debug)]
 pub struct Turns<T> {
-    accounts: HashMap<u64, Account>,
-    waiting: BinaryHeap<Waiting<T>>,
+    by_client: HashMap<u64, Turn<T>>,
+    /// The clients of which something waits.
+    order: BTreeMap<Place, u64>,
     time: f64,
     new_s: f64,
-    entered: u64,
+    /// The number of the last place.
+    last: u64,
+    /// How much waits.
+    count: usize,
     forget_at: usize,
 }
 
 impl<T> Default for Turns<T> {
     fn default() -> Self {
         Self {
-            accounts: HashMap::new(),
-            waiting: BinaryHeap::new(),
+            by_client: HashMap::new(),
+            order: BTreeMap::new(),
             time: 0.0,
             new_s: 0.0,
-            entered: 0,
+            last: 0,
+            count: 0,
             forget_at: KEPT_MIN,
         }
     }
@@ -52,95 +63,152 @@ impl<T> Default for Turns<T> {
 impl<T> Turns<T> {
     /// Return whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.order.is_empty()
+    }
+
+    /// Return how much waits.
+    pub const fn len(&self) -> usize {
+        self.count
     }
 
     /// Let something of a client wait.
     pub fn enter(&mut self, client: u64, what: T) {
-        let (time, account) = (self.time, self.account(client));
-        account.start = account.start.max(time);
-        let ends = account.start + account.expected_s.max(LEAST_S);
-        self.entered = self.entered.saturating_add(1);
-        self.waiting.push(Waiting { ends, entered: self.entered, what });
+        self.count = self.count.saturating_add(1);
+        let (time, turn) = (self.time, self.turn(client));
+        turn.waiting.push_back(what);
+        if turn.place.is_none() {
+            turn.start = turn.start.max(time);
+            self.put(client);
+        }
     }
 
     /// Return what is next.
     pub fn peek(&self) -> Option<&T> {
-        self.waiting.peek().map(|next| &next.what)
+        let (_, client) = self.order.first_key_value()?;
+        self.by_client.get(client)?.waiting.front()
     }
 
-    /// Return what is next, and remove it.
-    pub fn pop(&mut self) -> Option<T> {
-        self.waiting.pop().map(|next| next.what)
+    /// Begin with what is next; return it, and how long it is expected to take.
+    pub fn begin_next(&mut self) -> Option<(T, f64)> {
+        let (_, client) = self.order.first_key_value()?;
+        let client = *client;
+        let what = self.by_client.get_mut(&client)?.waiting.pop_front()?;
+        self.count = self.count.saturating_sub(1);
+        Some((what, self.begin(client)))
     }
 
-    /// Return all that waits, and remove it.
-    pub fn drain(&mut self) -> impl Iterator<Item = T> {
-        std::mem::take(&mut self.waiting).into_iter().map(|next| next.what)
-    }
-
-    /// Return all that waits, to change it.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.waiting.iter().map(|next| &next.what)
-    }
-
-    /// Count a batch that a client begins, and whether it has waited; return how long it is expected
-    /// to take.
-    pub fn begin(&mut self, client: u64, has_waited: bool) -> f64 {
+    /// Begin with a batch of a client while nothing waits; return how long it is expected to take.
+    pub fn begin_at_once(&mut self, client: u64) -> f64 {
         // Where everything is quick and nobody waits, there are no accounts.
-        if !has_waited
-            && self.waiting.is_empty()
-            && self.new_s <= 0.0
-            && !self.accounts.contains_key(&client)
-        {
+        if self.new_s <= 0.0 && !self.by_client.contains_key(&client) {
             return 0.0;
         }
-        let (time, others) = (self.time, self.others());
-        let account = self.account(client);
-        if !has_waited {
-            account.start = account.start.max(time);
-        }
-        let expected_s = account.expected_s;
-        let counts_s = expected_s.max(LEAST_S);
-        account.start += counts_s;
-        self.time += counts_s / others;
-        expected_s
+        let (time, turn) = (self.time, self.turn(client));
+        turn.start = turn.start.max(time);
+        self.begin(client)
     }
 
     /// Correct for the difference between the expected and the real time of a batch.
     pub fn settle(&mut self, client: u64, expected_s: f64, took_s: f64) {
-        let is_known = self.accounts.contains_key(&client);
-        if took_s <= LEAST_S && expected_s <= 0.0 && !is_known {
+        if took_s <= LEAST_S && expected_s <= 0.0 {
             return;
         }
-        let (new_s, others) = (of_late(self.new_s, took_s.min(NEW_MAX_S)), self.others());
-        let account = self.account(client);
-        let was_new = account.is_new;
+        let new_s = of_late(self.new_s, took_s.min(NEW_MAX_S));
+        let turn = self.turn(client);
+        let was_new = turn.is_new;
         if was_new {
-            (account.is_new, account.expected_s) = (false, 0.0);
+            (turn.is_new, turn.expected_s) = (false, 0.0);
         }
-        account.expected_s = of_late(account.expected_s, took_s);
+        turn.expected_s = of_late(turn.expected_s, took_s);
         let more_s = took_s.max(LEAST_S) - expected_s.max(LEAST_S);
-        account.start += more_s;
-        self.time += more_s / others;
+        turn.start += more_s;
         if was_new {
             self.new_s = new_s;
         }
+        self.time += more_s / (self.clients() + 1.0);
+        self.put(client);
     }
 
-    /// How many share the worker's time.
-    fn others(&self) -> f64 {
-        u32::try_from(self.waiting.len()).map_or(f64::from(u32::MAX), f64::from) + 1.0
-    }
-
-    fn account(&mut self, client: u64) -> &mut Account {
-        if self.accounts.len() >= self.forget_at && !self.accounts.contains_key(&client) {
-            let time = self.time;
-            self.accounts.retain(|_, account| account.start > time);
-            self.forget_at = self.accounts.len().saturating_mul(2).max(KEPT_MIN);
+    /// Remove what waits of a client and is not needed any more.
+    pub fn remove(&mut self, client: u64, is_it: impl Fn(&T) -> bool) -> Option<T> {
+        let turn = self.by_client.get_mut(&client)?;
+        let position = turn.waiting.iter().position(is_it)?;
+        let what = turn.waiting.remove(position)?;
+        self.count = self.count.saturating_sub(1);
+        if turn.waiting.is_empty() {
+            self.put(client);
         }
-        let fresh = Account { start: self.time, expected_s: self.new_s, is_new: true };
-        self.accounts.entry(client).or_insert(fresh)
+        Some(what)
+    }
+
+    /// Return all that waits, and remove it.
+    pub fn drain(&mut self) -> Vec<T> {
+        self.count = 0;
+        let clients = std::mem::take(&mut self.order);
+        let mut all = Vec::new();
+        for client in clients.into_values() {
+            if let Some(turn) = self.by_client.get_mut(&client) {
+                turn.place = None;
+                all.extend(std::mem::take(&mut turn.waiting));
+            }
+        }
+        self.forget_paid();
+        all
+    }
+
+    /// Count a batch that a client begins; it waits on if there is more.
+    fn begin(&mut self, client: u64) -> f64 {
+        let clients = self.clients().max(1.0);
+        let turn = self.turn(client);
+        let expected_s = turn.expected_s;
+        let counts_s = expected_s.max(LEAST_S);
+        turn.start += counts_s;
+        self.time += counts_s / clients;
+        self.put(client);
+        expected_s
+    }
+
+    /// Give a client its place in the order; none if nothing of it waits.
+    fn put(&mut self, client: u64) {
+        let Some(turn) = self.by_client.get_mut(&client) else { return };
+        if let Some(place) = turn.place.take() {
+            self.order.remove(&place);
+        }
+        if !turn.waiting.is_empty() {
+            self.last = self.last.saturating_add(1);
+            let ends = turn.start + turn.expected_s.max(LEAST_S);
+            let place = Place { ends, number: self.last };
+            turn.place = Some(place);
+            self.order.insert(place, client);
+        }
+    }
+
+    /// How many clients wait.
+    fn clients(&self) -> f64 {
+        u32::try_from(self.order.len()).map_or(f64::from(u32::MAX), f64::from)
+    }
+
+    /// Forget clients that have nothing waiting, and would start now.
+    fn forget_paid(&mut self) {
+        let time = self.time;
+        self.by_client.retain(|_, turn| turn.place.is_some() || turn.start > time);
+        self.forget_at = self.by_client.len().saturating_mul(2).max(KEPT_MIN);
+        self.by_client.shrink_to(self.forget_at);
+    }
+
+    /// Return a client's account.
+    fn turn(&mut self, client: u64) -> &mut Turn<T> {
+        if self.by_client.len() >= self.forget_at && !self.by_client.contains_key(&client) {
+            self.forget_paid();
+        }
+        let (start, expected_s) = (self.time, self.new_s);
+        self.by_client.entry(client).or_insert_with(|| Turn {
+            start,
+            expected_s,
+            is_new: true,
+            place: None,
+            waiting: VecDeque::new(),
+        })
     }
 }
 
@@ -150,37 +218,42 @@ fn of_late(before_s: f64, took_s: f64) -> f64 {
     if expected_s > LEAST_S { expected_s } else { 0.0 }
 }
 
-#[derive(Debug)]
-struct Waiting<T> {
+/// A place in the order: when a client's next batch would be done, and then who was there first.
+#[derive(Debug, Clone, Copy)]
+struct Place {
     ends: f64,
-    entered: u64,
-    what: T,
+    number: u64,
 }
 
-impl<T> Ord for Waiting<T> {
-    /// The first in order is the greatest of the heap.
+impl Ord for Place {
     fn cmp(&self, other: &Self) -> Ordering {
-        other.ends.total_cmp(&self.ends).then_with(|| other.entered.cmp(&self.entered))
+        self.ends.total_cmp(&other.ends).then_with(|| self.number.cmp(&other.number))
     }
 }
 
-impl<T> PartialOrd for Waiting<T> {
+impl PartialOrd for Place {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> PartialEq for Waiting<T> {
+impl PartialEq for Place {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl<T> Eq for Waiting<T> {}
+impl Eq for Place {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn judge_next(turns: &mut Turns<usize>, took_s: f64) -> usize {
+        let (client, expected_s) = turns.begin_next().unwrap();
+        turns.settle(client as u64, expected_s, took_s);
+        client
+    }
 
     /// Let clients send one batch after the other to a worker that judges one at a time; return how
     /// many batches of each were judged.
@@ -191,9 +264,8 @@ mod tests {
             turns.enter(client as u64, client);
         }
         for _ in 0..rounds {
-            let client = turns.pop().unwrap();
-            let expected_s = turns.begin(client as u64, true);
-            turns.settle(client as u64, expected_s, times[client]);
+            let client = *turns.peek().unwrap();
+            judge_next(&mut turns, times[client]);
             counts[client] += 1;
             turns.enter(client as u64, client);
         }
@@ -215,35 +287,97 @@ mod tests {
     }
 
     #[test]
+    fn several_batches_of_a_client_have_one_turn_after_the_other() {
+        let mut turns = Turns::default();
+        for client in [0, 0, 0, 0, 1, 1, 2] {
+            turns.enter(client as u64, client);
+        }
+        let order: Vec<_> = (0..7).map(|_| judge_next(&mut turns, 0.01)).collect();
+        assert_eq!(order, [0, 1, 2, 0, 1, 0, 0]);
+        assert_eq!((turns.is_empty(), turns.len()), (true, 0));
+    }
+
+    #[test]
+    fn batches_of_clients_that_came_first_do_not_slow_virtual_time_down() {
+        let mut turns = Turns::default();
+        for _ in 0..100 {
+            turns.enter(1, 1);
+        }
+        turns.enter(2, 2);
+        for _ in 0..50 {
+            judge_next(&mut turns, 0.01);
+        }
+        // The other has waited, and had its batch; a new client does not come before the first's due.
+        turns.enter(3, 3);
+        assert_eq!(judge_next(&mut turns, 0.01), 3);
+        assert_eq!(turns.len(), 51);
+        assert!((turns.time - 0.5).abs() < 0.02, "{}", turns.time);
+    }
+
+    #[test]
+    fn what_is_not_needed_any_more_is_removed_at_once() {
+        let mut turns = Turns::default();
+        for (client, what) in [(1, 10), (1, 11), (1, 12), (2, 20)] {
+            turns.enter(client, what);
+        }
+        assert_eq!(turns.remove(1, |what| *what == 11), Some(11));
+        assert_eq!(turns.remove(1, |what| *what == 11), None);
+        assert_eq!(turns.remove(3, |_| true), None);
+        assert_eq!(turns.remove(1, |what| *what == 10), Some(10));
+        assert_eq!((turns.peek(), turns.len()), (Some(&12), 2));
+        assert_eq!(turns.remove(1, |_| true), Some(12));
+        assert_eq!((turns.peek(), turns.len()), (Some(&20), 1));
+        assert_eq!(turns.drain(), [20]);
+        assert!(turns.is_empty() && turns.begin_next().is_none());
+        turns.enter(2, 21);
+        assert_eq!(turns.peek(), Some(&21));
+    }
+
+    #[test]
     fn an_absent_client_saves_nothing_up() {
         let mut turns = Turns::default();
         for _ in 0..100 {
             turns.enter(1, 1);
-            turns.pop();
-            let expected_s = turns.begin(1, true);
-            turns.settle(1, expected_s, 0.01);
+            judge_next(&mut turns, 0.01);
         }
         turns.enter(2, 2);
         turns.enter(1, 1);
-        assert_eq!(turns.pop(), Some(2));
-        let expected_s = turns.begin(2, true);
-        turns.settle(2, expected_s, 0.01);
+        assert_eq!(judge_next(&mut turns, 0.01), 2);
         turns.enter(2, 2);
-        assert_eq!(turns.pop(), Some(1));
+        assert_eq!(judge_next(&mut turns, 0.01), 1);
     }
 
     #[test]
     fn quick_clients_have_no_account() {
         let mut turns: Turns<()> = Turns::default();
         for client in 0..1000 {
-            let expected_s = turns.begin(client, false);
+            let expected_s = turns.begin_at_once(client);
             turns.settle(client, expected_s, 0.0005);
         }
-        assert!(turns.accounts.is_empty());
-        for client in 0..1000 {
-            let expected_s = turns.begin(client, false);
-            turns.settle(client, expected_s, 0.002);
+        assert!(turns.by_client.is_empty());
+    }
+
+    #[test]
+    fn clients_that_are_gone_take_no_memory() {
+        let mut turns = Turns::default();
+        for client in 0..20_000_u64 {
+            for _ in 0..2 {
+                turns.enter(client, 1_u8);
+            }
+            if client >= 100 {
+                turns.begin_next();
+                let (_, expected_s) = turns.begin_next().unwrap();
+                turns.settle(client, expected_s, 0.02);
+            }
         }
-        assert!(turns.accounts.len() <= 1000);
+        while turns.begin_next().is_some() {}
+        assert!(turns.by_client.len() < 2_000 && turns.order.is_empty());
+        for client in 0..20_000 {
+            turns.enter(30_000 + client, 1);
+        }
+        turns.drain();
+        turns.enter(0, 1);
+        assert_eq!((turns.by_client.len(), turns.order.len()), (1, 1));
+        assert!(turns.by_client.capacity() < 1_000);
     }
 }

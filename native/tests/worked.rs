@@ -1,0 +1,192 @@
+//! Connections whose batches workers judge: what they hold, and what is Python's.
+#![cfg(target_os = "linux")]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex};
+
+use penstock_native::lane::relay::{Limits, Passed, Relay, State};
+use penstock_native::lane::table::{Action, Table, Topic};
+use penstock_native::lane::threads::{Adopted, Figures, Lane};
+use penstock_native::lane::worked::Worked;
+use penstock_native::ring::layout::{LONGEST, Outcome};
+use penstock_native::ring::pool::Pool;
+use penstock_native::ring::reader::Reader;
+use penstock_native::ring::sender::{Batch, Ring};
+
+const LIMITS: Limits = Limits { request_max_bytes: 1 << 30, valid_until: f64::INFINITY };
+const LARGE: usize = 100 * 1024;
+
+/// Batches of the topic `worked` are judged by the worker of a ring, those of `free` by nobody.
+fn table(ring: &Arc<Ring>) -> Arc<Table> {
+    let table = Table::new([(0, 0, vec![Action::ProduceWhole; 14])]);
+    let pool = Pool::default();
+    pool.set(vec![Some(Arc::clone(ring))]);
+    let worked = Worked::new("worked", "P", b"plan", [0; 16], Arc::new(pool));
+    table.know_name(b"worked", Topic::Worked(Arc::new(worked)), f64::INFINITY);
+    table.know_name(b"free", Topic::Unjudged, f64::INFINITY);
+    table.note_worked();
+    Arc::new(table)
+}
+
+fn reader_of(ring: &Ring) -> Reader {
+    let done: Vec<_> = ring.done().map(|each| each.as_raw_fd()).collect();
+    Reader::open(ring.memory().as_raw_fd(), ring.work().as_raw_fd(), &done).unwrap()
+}
+
+/// A Produce request, version 8: one batch of one partition.
+fn request(topic: &str, records: &[u8]) -> Vec<u8> {
+    let mut body =
+        vec![0, 0, 0, 8, 0, 0, 0, 7, 0, 1, b'c', 255, 255, 0, 1, 0, 0, 3, 232, 0, 0, 0, 1];
+    body.extend(u16::try_from(topic.len()).unwrap().to_be_bytes());
+    body.extend(topic.as_bytes());
+    body.extend([0, 0, 0, 1, 0, 0, 0, 3]);
+    body.extend(u32::try_from(records.len()).unwrap().to_be_bytes());
+    body.extend(records);
+    let length = u32::try_from(body.len()).unwrap();
+    [&length.to_be_bytes()[..], &body].concat()
+}
+
+fn pair() -> (TcpStream, TcpStream) {
+    let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+    let outer = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+    let inner = listening.accept().unwrap().0;
+    inner.set_nonblocking(true).unwrap();
+    (outer, inner)
+}
+
+fn adopted(lane: &Lane, table: Arc<Table>) -> (u64, TcpStream, TcpStream) {
+    let ((client, ours), (broker, theirs)) = (pair(), pair());
+    let adopted = Adopted {
+        client: ours.as_raw_fd(),
+        broker: theirs.as_raw_fd(),
+        client_tls: None,
+        broker_tls: None,
+        state: State::default(),
+        from_client: vec![],
+        from_broker: vec![],
+        limits: LIMITS,
+    };
+    let number = lane.adopt(adopted, table).unwrap().unwrap();
+    (number, client, broker)
+}
+
+fn wait_for(lane: &Lane, number: u64, is_there: impl Fn(Figures) -> bool) {
+    while !is_there(lane.figures(number).unwrap()) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_is_in_a_ring_or_waits_for_it_counts_as_memory_of_its_connection() {
+    let ring = Arc::new(Ring::new(1, 1).unwrap());
+    let mut reader = reader_of(&ring);
+    let lane = Lane::start(1, &[], usize::MAX, 0.0).unwrap();
+    // It fills a half of the ring, and the first batch of the connection the other: the next waits.
+    let (plan, records) = (Arc::from(*b""), vec![1; LONGEST]);
+    let first = Batch {
+        connection: 1 << 40,
+        thread: 0,
+        version: 8,
+        partition: 0,
+        topic_id: [0; 16],
+        plan: &plan,
+        records: &records,
+        may_wait: true,
+    };
+    ring.submit(&first).unwrap();
+    let large = vec![2; LONGEST - 1024];
+    let connections: Vec<_> = (0..2).map(|_| adopted(&lane, table(&ring))).collect();
+    for (number, client, _) in &connections {
+        (&*client).write_all(&request("worked", &large)).unwrap();
+        wait_for(&lane, *number, |figures| figures.held_bytes >= 2 * large.len());
+    }
+    assert_eq!(ring.figures().waiting, 1);
+    let mut next = 0;
+    while next < 3 {
+        let Some(slot) = reader.begin_next() else { continue };
+        reader.reply(slot, Outcome::Accepted, 5);
+        reader.say();
+        next += 1;
+    }
+    for (number, _, mut broker) in connections {
+        broker.read_exact(&mut vec![0; large.len()]).unwrap();
+        wait_for(&lane, number, |figures| figures.held_bytes < 4 * 1024);
+    }
+}
+
+#[test]
+fn where_memory_is_short_large_batches_do_not_wait_for_a_ring() {
+    let ring = Arc::new(Ring::new(1, 1).unwrap());
+    let lane = Lane::start(1, &[], usize::MAX, 0.0).unwrap();
+    lane.set_short(true);
+    let table = table(&ring);
+    let sent = |records: &[u8]| {
+        let (number, client, broker) = adopted(&lane, Arc::clone(&table));
+        (&client).write_all(&request("worked", records)).unwrap();
+        (number, client, broker)
+    };
+    // They fill the ring: there is room, so nothing is held but what is there.
+    let filling: Vec<_> = (0..2).map(|_| sent(&vec![1; LONGEST - 1024])).collect();
+    while ring.figures().written < 2 {
+        std::thread::yield_now();
+    }
+    let (small, _client, _broker) = sent(&[2; 4000]);
+    wait_for(&lane, small, |figures| figures.held_bytes > 8000);
+    let (large, _client, _broker) = sent(&vec![3; LARGE]);
+    let mut ready = Vec::new();
+    while ready.is_empty() {
+        ready = lane.ready();
+    }
+    assert_eq!(ready, [large]);
+    let back = lane.take(large).unwrap();
+    assert!(back.from_client == request("worked", &vec![3; LARGE]) && back.early.is_empty());
+    assert_eq!(ring.figures().waiting, 1);
+    drop(filling);
+}
+
+#[test]
+fn where_the_lane_holds_too_much_a_batch_is_pythons_and_frees_its_place() {
+    let ring = Arc::new(Ring::new(1, 1).unwrap());
+    let lane = Lane::start(1, &[], 3 * LARGE, 0.0).unwrap();
+    let table = table(&ring);
+    let connections: Vec<_> = (0..2).map(|_| adopted(&lane, Arc::clone(&table))).collect();
+    for (_, client, _) in &connections {
+        (&*client).write_all(&request("worked", &vec![1; LARGE])).unwrap();
+    }
+    let mut ready = Vec::new();
+    while ready.is_empty() {
+        ready = lane.ready(); // its frame and its copy are more than is left
+    }
+    assert_eq!(ready.len(), 1);
+    assert!(!lane.take(ready[0]).unwrap().from_client.is_empty());
+}
+
+#[test]
+fn long_requests_are_read_as_a_whole_only_if_workers_judge_their_first_topic() {
+    let ring = Arc::new(Ring::new(1, 1).unwrap());
+    let table = table(&ring);
+    let passed = |data: &[u8]| {
+        let mut relay = Relay::new(State::default(), Arc::clone(&table), LIMITS).unwrap();
+        relay.client_data(data, 0.0, &Mutex::default())
+    };
+    let waits = Passed { bytes: 0, stopped: false };
+    let stops = Passed { bytes: 0, stopped: true };
+    let (worked, free) = (request("worked", &vec![0; 1 << 20]), request("free", &vec![0; 1 << 20]));
+    for start in [12, 30, 43, 100, 2000, worked.len() - 1, worked.len()] {
+        assert_eq!(passed(&worked[..start]), waits, "{start}");
+    }
+    assert_eq!(passed(&free[..30]), waits);
+    for start in [43, 100, 2000, free.len()] {
+        assert_eq!(passed(&free[..start]), stops, "{start}");
+    }
+    assert_eq!(passed(&request("unknown", &vec![0; 1 << 20])), stops);
+    assert_eq!(passed(&request("worked", &vec![0; 2 << 20])), stops);
+    let mut long_id = request("worked", &vec![0; 1 << 20]);
+    long_id[12..14].copy_from_slice(&5000_i16.to_be_bytes());
+    assert_eq!(passed(&long_id[..100]), waits);
+    assert_eq!(passed(&long_id[..1024]), stops);
+    let small = request("free", &[0; 100]);
+    assert_eq!(passed(&small), Passed { bytes: small.len(), stopped: false });
+}
