@@ -153,6 +153,39 @@ fn acks_of(reader: &mut Reader<'_>, version: i16) -> Option<i16> {
     Some(acks)
 }
 
+/// Return whether workers judge the batches of the first topic of a request, as its first bytes have
+/// it; or whether these bytes are too few.
+#[cfg(target_os = "linux")]
+pub fn may_be_worked(start: &[u8], version: i16, now: f64, table: &Table) -> bool {
+    if !table.has_worked() {
+        return false;
+    }
+    match first_key(start, version) {
+        None => start.len() < START_MAX,
+        Some(key) => {
+            let known = table.topics();
+            let has_id = version >= TOPIC_IDS_FROM;
+            let topic = if has_id { known.with_id(key) } else { known.named(key, now) };
+            matches!(topic, Some(Topic::Worked(_)))
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub const fn may_be_worked(_start: &[u8], _version: i16, _now: f64, _table: &Table) -> bool {
+    false
+}
+
+/// Return the name, or the id, of the first topic of a request.
+#[cfg(target_os = "linux")]
+fn first_key(start: &[u8], version: i16) -> Option<&[u8]> {
+    let flexible = version >= FLEXIBLE_FROM;
+    let mut reader = Reader::new(start, CLIENT_ID_AT);
+    acks_of(&mut reader, version)?;
+    reader.length(flexible)?;
+    if version >= TOPIC_IDS_FROM { reader.take(16) } else { reader.string(flexible) }
+}
+
 /// A whole request of which all topics are known.
 pub struct Request {
     /// Its acks.

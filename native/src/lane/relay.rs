@@ -282,8 +282,10 @@ impl Relay {
                 }
             }
             Action::ProduceWhole => {
-                let has_worked = self.table.has_worked();
-                if size > if has_worked { WORKED_MAX_BYTES } else { WHOLE_MAX_BYTES } {
+                if size > WHOLE_MAX_BYTES
+                    && (size > WORKED_MAX_BYTES
+                        || !produce::may_be_worked(rest, version, now, &self.table))
+                {
                     return Begun::Stops;
                 }
                 let Some(frame) = frame else { return self.wait(now) };
