@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use penstock_native::lane::relay::{Limits, Passed, Relay, State};
 use penstock_native::lane::table::{Action, Table, Topic};
@@ -72,10 +73,26 @@ fn adopted(lane: &Lane, table: Arc<Table>) -> (u64, TcpStream, TcpStream) {
     (number, client, broker)
 }
 
-fn wait_for(lane: &Lane, number: u64, is_there: impl Fn(Figures) -> bool) {
-    while !is_there(lane.figures(number).unwrap()) {
+fn until(mut is_there: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_there() {
+        assert!(Instant::now() < end);
         std::thread::yield_now();
     }
+}
+
+fn wait_for(lane: &Lane, number: u64, is_there: impl Fn(Figures) -> bool) {
+    until(|| is_there(lane.figures(number).unwrap()));
+}
+
+/// Return the connections that are given back, once there are any.
+fn given_back(lane: &Lane) -> Vec<u64> {
+    let mut ready = Vec::new();
+    until(|| {
+        ready = lane.ready();
+        !ready.is_empty()
+    });
+    ready
 }
 
 #[test]
@@ -103,12 +120,11 @@ fn what_is_in_a_ring_or_waits_for_it_counts_as_memory_of_its_connection() {
         wait_for(&lane, *number, |figures| figures.held_bytes >= 2 * large.len());
     }
     assert_eq!(ring.figures().waiting, 1);
-    let mut next = 0;
-    while next < 3 {
-        let Some(slot) = reader.begin_next() else { continue };
+    for _ in 0..3 {
+        until(|| reader.has_more());
+        let slot = reader.begin_next().unwrap();
         reader.reply(slot, Outcome::Accepted, 5);
         reader.say();
-        next += 1;
     }
     for (number, _, mut broker) in connections {
         broker.read_exact(&mut vec![0; large.len()]).unwrap();
@@ -129,17 +145,11 @@ fn where_memory_is_short_large_batches_do_not_wait_for_a_ring() {
     };
     // They fill the ring: there is room, so nothing is held but what is there.
     let filling: Vec<_> = (0..2).map(|_| sent(&vec![1; LONGEST - 1024])).collect();
-    while ring.figures().written < 2 {
-        std::thread::yield_now();
-    }
+    until(|| ring.figures().written == 2);
     let (small, _client, _broker) = sent(&[2; 4000]);
     wait_for(&lane, small, |figures| figures.held_bytes > 8000);
     let (large, _client, _broker) = sent(&vec![3; LARGE]);
-    let mut ready = Vec::new();
-    while ready.is_empty() {
-        ready = lane.ready();
-    }
-    assert_eq!(ready, [large]);
+    assert_eq!(given_back(&lane), [large]);
     let back = lane.take(large).unwrap();
     assert!(back.from_client == request("worked", &vec![3; LARGE]) && back.early.is_empty());
     assert_eq!(ring.figures().waiting, 1);
@@ -155,10 +165,7 @@ fn where_the_lane_holds_too_much_a_batch_is_pythons_and_frees_its_place() {
     for (_, client, _) in &connections {
         (&*client).write_all(&request("worked", &vec![1; LARGE])).unwrap();
     }
-    let mut ready = Vec::new();
-    while ready.is_empty() {
-        ready = lane.ready(); // its frame and its copy are more than is left
-    }
+    let ready = given_back(&lane); // its frame and its copy are more than is left
     assert_eq!(ready.len(), 1);
     assert!(!lane.take(ready[0]).unwrap().from_client.is_empty());
 }
