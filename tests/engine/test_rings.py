@@ -156,6 +156,32 @@ def test_a_verdict_is_given_to_who_expects_it_whatever_comes_first():
     assert verdicts[2] is ACCEPTED
 
 
+@pytest.mark.parametrize("is_accepted", [True, False])
+def test_an_outcome_of_other_policies_is_none_although_their_plan_is_the_same(is_accepted):
+    """After a reload: the class may be another, or its properties."""
+    worker = Worker(1)
+    previous, _, (ring,) = rings_of(worker)
+    current, _, (ring_now,) = rings_of(Worker(1))
+    verdicts = []
+    previous.put_verdict(worker, 7, REFUSED)
+    current.expect_verdict(early(ring, is_accepted=is_accepted), verdicts.append)
+    assert verdicts == [None]
+    previous.expect_verdict(early(ring, is_accepted=is_accepted), verdicts.append)
+    current.expect_verdict(early(ring_now, is_accepted=True), verdicts.append)
+    assert verdicts[1:] == [ACCEPTED if is_accepted else REFUSED, ACCEPTED]
+
+
+def test_an_acceptance_stays_one_when_its_worker_has_ended():
+    worker = Worker(1)
+    rings, _, (ring,) = rings_of(worker)
+    rings.close(worker)
+    rings.forget(worker, "")
+    rings.open(Worker(2))
+    verdicts = []
+    rings.expect_verdict(early(ring, is_accepted=True), verdicts.append)
+    assert verdicts == [ACCEPTED]
+
+
 def test_a_verdict_that_is_lost_with_its_worker_is_none():
     worker = Worker(1)
     rings, _, (ring,) = rings_of(worker)

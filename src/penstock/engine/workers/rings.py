@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 SLOW_S: Final = 30.0
 _TOPICS_MAX: Final = 1_000
 _VERDICTS_MAX: Final = 1_000
-_numbers = count(1)
+_RING_BITS: Final = 32
+_supervisors = count(1)
 
 
 class RingFigures(NamedTuple):
@@ -80,11 +81,13 @@ class WorkerRings:
         self._last_batches: dict[Worker, tuple[int, bytes]] = {}
         self._verdicts: dict[tuple[int, int], PolicyVerdict | None] = {}
         self._callbacks: dict[tuple[int, int], Callable[[PolicyVerdict | None], None]] = {}
+        self._supervisor = next(_supervisors)
+        self._ring_numbers = count(1)
         self.pool = native.RingPool()
 
     def open(self, worker: Worker) -> Any | None:
         """Return a ring for a worker; None if there are no descriptors left."""
-        number = next(_numbers)
+        number = self._supervisor << _RING_BITS | next(self._ring_numbers)
         try:
             ring = self._rings[worker] = self._new_ring(number, self._threads)
         except OSError:
@@ -114,9 +117,14 @@ class WorkerRings:
     def expect_verdict(
         self, early: EarlyOutcome, on_verdict: Callable[[PolicyVerdict | None], None]
     ) -> None:
-        """Call a function with the verdict on a batch; with None if it was lost with its worker."""
+        """Call a function with the verdict on a batch; with None if it was lost with its worker.
+
+        Or if a worker of other policies gave it: they may have the same plan, and not be the same.
+        """
         key = early.ring, early.number
-        if early.is_accepted:
+        if early.ring >> _RING_BITS != self._supervisor:
+            on_verdict(None)
+        elif early.is_accepted:
             on_verdict(ACCEPTED)
         elif key in self._verdicts:
             on_verdict(self._verdicts.pop(key))
