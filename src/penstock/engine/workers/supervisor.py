@@ -155,7 +155,8 @@ class Supervisor:
         early = batch.early
         is_same = early is not None and early.plan == batch.plan.encoded
         if self.rings is not None and early is not None and is_same and not batch.dropped_before:
-            self.rings.expect_verdict(early, partial(self._on_early, batch, callback))
+            on_early = partial(self._on_early, batch, callback, self._clock.now())
+            self.rings.expect_verdict(early, on_early)
             return
         plan, data, sender = batch.plan, batch.data, batch.sender
         encoded_client = messages.client(sender) if sender and self.needs_client(plan) else b""
@@ -199,7 +200,9 @@ class Supervisor:
         self,
         batch: BatchToJudge,
         callback: Callable[[PolicyVerdict], None],
+        submitted_at: float,
         verdict: PolicyVerdict | None,
+        took_s: float | None,
     ) -> None:
         """Return the verdict on a batch that was judged through a ring; judge it if it is lost."""
         early = batch.early
@@ -207,8 +210,11 @@ class Supervisor:
             self.submit(batch._replace(early=None), callback)
             return
         if self._observer is not None:
-            names = batch.plan.policy_names
-            self._observer.judged(names, verdict.cause, 0.0, early.took_s)
+            before_s = early.waited_s + early.took_s
+            all_s = before_s + self._clock.now() - submitted_at
+            judged_s = all_s if took_s is None else took_s  # as `_observe` has it
+            waited_s = max(0.0, all_s - judged_s)
+            self._observer.judged(batch.plan.policy_names, verdict.cause, waited_s, judged_s)
         callback(verdict)
 
     def needs_client(self, plan: TopicPlan) -> bool:
@@ -572,15 +578,11 @@ class Supervisor:
             self._execute_actions()
 
     def on_ring_verdict(
-        self,
-        worker: Worker,
-        number: int,
-        verdict: PolicyVerdict,
-        took_s: float,  # noqa: ARG002 - the thread knows it
+        self, worker: Worker, number: int, verdict: PolicyVerdict, took_s: float
     ) -> None:
         """Handle RING_VERDICT."""
         if self.rings is not None:
-            self.rings.put_verdict(worker, number, verdict)
+            self.rings.put_verdict(worker, number, verdict, took_s)
         if verdict.cause is FailureCause.OUT_OF_MEMORY:
             self._schedule.out_of_memory(worker, self._clock.now())
             self._execute_actions()
