@@ -48,22 +48,26 @@ async def test_an_early_outcome_is_not_judged_again():
 async def test_an_early_outcome_of_replaced_policies_is_judged_again(is_accepted):
     """Their plan is the same: their class, or its properties, may not be."""
     async with with_rings() as previous, with_rings() as current:
-        outcome = early(previous, is_accepted=is_accepted)
+        outcome = early(previous, is_accepted=is_accepted, took_s=3.0, waited_s=4.5)
         previous.supervisor.on_ring_verdict(previous.process.worker, 1, NO, 0.1)
         verdicts = current.submit(early=outcome)
         assert verdicts == []
         current.process.answer(NO)
         assert verdicts == [NO]
         assert judges(previous) == 0
+        assert current.observer.waits == [pytest.approx(7.0, abs=1.0)]
 
 
 async def test_an_early_outcome_of_another_plan_is_judged_again():
     """The topic was altered meanwhile."""
     async with with_rings() as supervised:
         other = TopicPlan(topic="t", validators=("a.V", "b.V"))
-        verdicts = supervised.submit(other, early=early(supervised, is_accepted=True))
+        outcome = early(supervised, is_accepted=True, took_s=3.0, waited_s=4.5)
+        verdicts = supervised.submit(other, early=outcome)
         assert verdicts == []
         assert judged(supervised.process.of("judge")[-1])[0] == other
+        supervised.process.answer(NO)
+        assert supervised.observer.waits == [pytest.approx(7.0, abs=1.0)]
 
 
 @pytest.mark.parametrize("is_accepted", [True, False])

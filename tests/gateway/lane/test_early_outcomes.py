@@ -224,6 +224,19 @@ def test_early_outcomes_are_of_the_next_request_only():
         assert waiting.talk.batches[FIRST].early is None
 
 
+def test_early_outcomes_go_with_a_request_that_needs_no_judging_any_more():
+    """Policies were replaced by none, and then by others."""
+    talk = SubmittingTalk(judged=frozenset())
+    outcome = EarlyOutcome(PLAN.encoded, 1, 1, True, 0.25, 0.5)
+    talk.session.put_early_outcomes({(TOPIC.encode(), FIRST): outcome})
+    frame = request_frame(produce_request([(TOPIC, [(FIRST, encode_batch(values(b"a")))])]), 1)
+    talk.session.client_data(frame)
+    assert talk.broker.take() == frame
+    talk.judged = frozenset({TOPIC})
+    talk.session.client_data(frame)
+    assert talk.batches[FIRST].early is None
+
+
 def test_a_request_that_is_taken_back_while_it_is_judged_has_no_early_outcome():
     """Policies were replaced: others judge it now."""
     with Waiting() as waiting:

@@ -157,7 +157,13 @@ class Supervisor:
         if self.rings is not None and early is not None and is_same and not batch.dropped_before:
             on_early = partial(self._on_early, batch, callback, self._clock.now())
             self.rings.expect_verdict(early, on_early)
-            return
+        else:
+            self._submit_batch(batch, callback, early.waited_s + early.took_s if early else 0.0)
+
+    def _submit_batch(
+        self, batch: BatchToJudge, callback: Callable[[PolicyVerdict], None], waited_s: float
+    ) -> None:
+        """Submit a batch that has waited for some time, perhaps in a ring."""
         plan, data, sender = batch.plan, batch.data, batch.sender
         encoded_client = messages.client(sender) if sender and self.needs_client(plan) else b""
         if plan.interceptors and self._timed_out:
@@ -194,7 +200,7 @@ class Supervisor:
             len(data) + len(encoded_client),
             now + _SHARE_OF_TIMEOUT * timeout_ms / 1000,
         )
-        self._submit(job, now)
+        self._submit(job, now, waited_s)
 
     def _on_early(
         self,
@@ -206,12 +212,12 @@ class Supervisor:
     ) -> None:
         """Return the verdict on a batch that was judged through a ring; judge it if it is lost."""
         early = batch.early
-        if verdict is None or early is None:
-            self.submit(batch._replace(early=None), callback)
+        assert early is not None
+        all_s = early.waited_s + early.took_s + self._clock.now() - submitted_at
+        if verdict is None:
+            self._submit_batch(batch, callback, all_s)
             return
         if self._observer is not None:
-            before_s = early.waited_s + early.took_s
-            all_s = before_s + self._clock.now() - submitted_at
             judged_s = all_s if took_s is None else took_s  # as `_observe` has it
             waited_s = max(0.0, all_s - judged_s)
             self._observer.judged(batch.plan.policy_names, verdict.cause, waited_s, judged_s)
@@ -242,8 +248,8 @@ class Supervisor:
         deadline = now + _SHARE_OF_TIMEOUT * _ADMIN_TIMEOUT_S
         self._submit(JudgingJob(("", 0), None, names, "", request, callback, 0, deadline), now)
 
-    def _submit(self, job: JudgingJob, now: float) -> None:
-        job.submitted_at = now
+    def _submit(self, job: JudgingJob, now: float, waited_s: float = 0.0) -> None:
+        job.submitted_at = now - waited_s
         self._schedule.submit(job, now)
         self._ticks.wake()
         self._execute_actions()
