@@ -231,7 +231,7 @@ class GatewayCounts:
         accepted: Iterable[AcceptedOf],
         client_bytes: int,
         broker_bytes: int,
-        waiting: Iterable[Waited],
+        waits: Iterable[Waited],
     ) -> None:
         """Count requests that were forwarded natively.
 
@@ -241,7 +241,7 @@ class GatewayCounts:
             accepted: The batches that were judged.
             client_bytes: Bytes received from clients.
             broker_bytes: Bytes received from brokers.
-            waiting: The batches that waited for a worker, which has judged them.
+            waits: How long batches waited for a worker, which has accepted them.
         """
         for api_key, buckets, total_s in whole:
             self._cells[api_key].add(buckets, total_s)
@@ -250,7 +250,7 @@ class GatewayCounts:
         for topic, policies, records, buckets, total_s in accepted:
             self._records.add((topic, policies, "accepted"), records)
             self._judging.cell(policies).add(buckets, total_s)
-        for policies, buckets, total_s in waiting:
+        for policies, buckets, total_s in waits:
             self._waiting.cell(policies).add(buckets, total_s)
         self.client_bytes += client_bytes
         self.broker_bytes += broker_bytes
