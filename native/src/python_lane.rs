@@ -33,10 +33,14 @@ type Between = (usize, bool, Option<Exchange>, usize, Vec<Exchange>, bool);
 type Counted = (i16, Vec<u64>, f64);
 /// Topic, policies, records, buckets of batches, seconds altogether.
 type Accepted = (String, String, u64, Vec<u64>, f64);
-/// Topic, its id if the request has it, partition, plan, ring, number, whether it is accepted, seconds.
-type EarlyOutcome<'py> = (String, Option<[u8; 16]>, i32, Bound<'py, PyBytes>, u64, u64, bool, f64);
+/// Plan, ring, number, whether it is accepted, seconds of judging, seconds before.
+type OutcomeFields<'py> = (Bound<'py, PyBytes>, u64, u64, bool, f64, f64);
+/// Topic, its id if the request has it, partition, the outcome.
+type EarlyOutcome<'py> = (String, Option<[u8; 16]>, i32, OutcomeFields<'py>);
 type Figures = (usize, usize, usize, bool, f64, u64, Option<usize>, f64);
-type Collected = (Vec<Counted>, Vec<Counted>, Vec<Accepted>, u64, u64);
+/// Policies, buckets of batches, seconds altogether.
+type Waited = (String, Vec<u64>, f64);
+type Collected = (Vec<Counted>, Vec<Counted>, Vec<Accepted>, u64, u64, Vec<Waited>);
 
 /// Accepts the batches of topics by Penstock's own policies.
 ///
@@ -221,7 +225,8 @@ pub fn decompressed<'py>(
 
 fn early<'py>(py: Python<'py>, of: &Early) -> EarlyOutcome<'py> {
     let (topic, plan) = (of.topic.labels.topic.to_string(), PyBytes::new(py, &of.topic.plan));
-    (topic, of.topic_id, of.partition, plan, of.ring, of.number, of.is_accepted, of.took_s)
+    let outcome = (plan, of.ring, of.number, of.is_accepted, of.took_s, of.waited_s);
+    (topic, of.topic_id, of.partition, outcome)
 }
 
 fn topic(name: &str, judges: &[PyRef<'_, Judge>], unnumbered: bool) -> Topic {
@@ -353,7 +358,7 @@ impl Lane {
     }
 
     /// Return the counts of each thread since the last call: times of requests, times of brokers,
-    /// accepted records, bytes of clients, bytes of brokers.
+    /// accepted records, bytes of clients, bytes of brokers, times that batches waited for workers.
     fn collect(&self) -> Vec<Collected> {
         self.lane.collect().into_iter().map(collected).collect()
     }
@@ -471,7 +476,9 @@ fn collected(of: counts::Collected) -> Collected {
         (topic, policies, records, buckets, total_s)
     });
     let (whole, broker) = (counted(of.whole), counted(of.broker));
-    (whole, broker, accepted.collect(), of.client_bytes, of.broker_bytes)
+    let waiting = of.waiting.into_iter().map(|(by, times)| (by, times.buckets, times.total_s));
+    let bytes = (of.client_bytes, of.broker_bytes);
+    (whole, broker, accepted.collect(), bytes.0, bytes.1, waiting.collect())
 }
 
 fn counted(times: Vec<(i16, Times)>) -> Vec<Counted> {

@@ -8,6 +8,7 @@ from penstock.engine.plans.plan import Plan
 from penstock.engine.verdict import PolicyVerdict
 from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.engine.workers.processes.child import Child
+from penstock.engine.workers.rings import WorkerRings
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.kafka.wire.requests.topics import NO_ID
 from tests.gateways import wait_until, write_configuration
@@ -85,6 +86,7 @@ class Judging:
         folder: Path,
         policies: str = POLICIES,
         child: type[Child] = Child,
+        rings: WorkerRings | None = None,
         **properties: object,
     ) -> None:
         file = write_configuration(
@@ -101,7 +103,7 @@ class Judging:
         )
         self.configuration = load_configuration(file)
         self.plan = Plan(self.configuration.policies)
-        self.supervisor = Supervisor(self.configuration, child=child)
+        self.supervisor = Supervisor(self.configuration, child=child, rings=rings)
 
     async def __aenter__(self) -> "Judging":
         await self.supervisor.start()

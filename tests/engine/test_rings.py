@@ -1,19 +1,17 @@
-"""Rings of workers: what the parent keeps of them, and what a worker does with its own."""
+"""Rings of workers: what the parent keeps of them."""
 
 import socket
 import threading
-import time
 
 import pytest
 
 from penstock import _native
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
-from penstock.engine.workers import messages
 from penstock.engine.workers.batch_to_judge import EarlyOutcome
-from penstock.engine.workers.processes.process import RingBatches
 from penstock.engine.workers.processes.worker import Worker
 from penstock.engine.workers.rings import SLOW_S, RingFigures, WorkerRings
+from tests.engine.fake_rings import FakeNative
 
 REFUSED = refused(87, "no", "P")
 
@@ -23,49 +21,6 @@ def sockets():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         yield ours, theirs
-
-
-class FakeRing:
-    """A ring with fixed figures."""
-
-    def __init__(self, number, threads):
-        self.number, self.threads = number, threads
-        self.plan = b""
-        self.calls = []
-
-    def recall(self):
-        self.calls.append("recall")
-        return self.plan
-
-    def resume(self):
-        self.calls.append("resume")
-
-    def close(self):
-        self.calls.append("close")
-        return self.plan
-
-    def take_late(self):
-        return [5], [6]
-
-    def figures(self):
-        return 3, 5, 2, 1, False
-
-
-class FakePool:
-    """The native pool."""
-
-    def __init__(self):
-        self.slots = []
-
-    def set(self, slots):
-        self.slots = slots
-
-
-class FakeNative:
-    """The native module."""
-
-    Ring = FakeRing
-    RingPool = FakePool
 
 
 class Clock:
@@ -141,44 +96,83 @@ def test_a_topic_that_blocked_a_worker_stays_away_for_a_while():
     assert rings.serves("orders")
 
 
+class Verdicts(list):
+    """The verdicts that were given, and how long their batches took."""
+
+    def __init__(self):
+        super().__init__()
+        self.times = []
+
+    def add(self, verdict, took_s):
+        self.append(verdict)
+        self.times.append(took_s)
+
+
 def early(ring, number=7, *, is_accepted=False):
-    return EarlyOutcome(b"plan", ring.number, number, is_accepted, 0.0)
+    return EarlyOutcome(b"plan", ring.number, number, is_accepted, 0.25, 0.5)
 
 
 def test_a_verdict_is_given_to_who_expects_it_whatever_comes_first():
     worker = Worker(1)
     rings, _, (ring,) = rings_of(worker)
-    verdicts = []
-    rings.put_verdict(worker, 7, REFUSED)
-    rings.expect_verdict(early(ring), verdicts.append)
-    rings.expect_verdict(early(ring, 8), verdicts.append)
+    verdicts = Verdicts()
+    rings.put_verdict(worker, 7, REFUSED, 0.1)
+    rings.expect_verdict(early(ring), verdicts.add)
+    rings.expect_verdict(early(ring, 8), verdicts.add)
     assert verdicts == [REFUSED]
-    rings.put_verdict(worker, 8, REFUSED)
+    rings.put_verdict(worker, 8, REFUSED, 0.2)
     assert verdicts == [REFUSED] * 2
-    rings.expect_verdict(early(ring, 9, is_accepted=True), verdicts.append)
+    rings.expect_verdict(early(ring, 9, is_accepted=True), verdicts.add)
     assert verdicts[2] is ACCEPTED
+    assert verdicts.times == [0.1, 0.2, 0.25]
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+def test_an_outcome_of_other_policies_is_none_although_their_plan_is_the_same(is_accepted):
+    """After a reload: the class may be another, or its properties."""
+    worker = Worker(1)
+    previous, _, (ring,) = rings_of(worker)
+    current, _, (ring_now,) = rings_of(Worker(1))
+    verdicts = Verdicts()
+    previous.put_verdict(worker, 7, REFUSED)
+    current.expect_verdict(early(ring, is_accepted=is_accepted), verdicts.add)
+    assert verdicts == [None]
+    previous.expect_verdict(early(ring, is_accepted=is_accepted), verdicts.add)
+    current.expect_verdict(early(ring_now, is_accepted=True), verdicts.add)
+    assert verdicts[1:] == [ACCEPTED if is_accepted else REFUSED, ACCEPTED]
+
+
+def test_an_acceptance_stays_one_when_its_worker_has_ended():
+    worker = Worker(1)
+    rings, _, (ring,) = rings_of(worker)
+    rings.close(worker)
+    rings.forget(worker, "")
+    rings.open(Worker(2))
+    verdicts = Verdicts()
+    rings.expect_verdict(early(ring, is_accepted=True), verdicts.add)
+    assert verdicts == [ACCEPTED]
 
 
 def test_a_verdict_that_is_lost_with_its_worker_is_none():
     worker = Worker(1)
     rings, _, (ring,) = rings_of(worker)
-    verdicts = []
-    rings.expect_verdict(early(ring), verdicts.append)
+    verdicts = Verdicts()
+    rings.expect_verdict(early(ring), verdicts.add)
     rings.close(worker)
     rings.forget(worker, "")
-    rings.expect_verdict(early(ring), verdicts.append)
+    rings.expect_verdict(early(ring), verdicts.add)
     assert verdicts == [None, None]
 
 
 def test_the_batch_that_ended_its_worker_is_refused_for_that():
     worker = Worker(1)
     rings, _, (ring,) = rings_of(worker)
-    verdicts = []
+    verdicts = Verdicts()
     ring.plan = TopicPlan(topic="orders").encoded
-    rings.expect_verdict(early(ring, 2), verdicts.append)
+    rings.expect_verdict(early(ring, 2), verdicts.add)
     rings.close(worker)
     rings.forget(worker, "ended its process")
-    rings.expect_verdict(early(ring, 3), verdicts.append)  # the current batch of the ring
+    rings.expect_verdict(early(ring, 3), verdicts.add)  # the current batch of the ring
     assert verdicts[0] is None
     assert "ended its process" in verdicts[1].message
 
@@ -186,9 +180,9 @@ def test_the_batch_that_ended_its_worker_is_refused_for_that():
 def test_a_batch_that_is_accepted_late_is_given_to_who_expects_it():
     worker = Worker(1)
     rings, _, (ring,) = rings_of(worker)
-    verdicts = []
-    rings.expect_verdict(early(ring, 5), verdicts.append)
-    rings.expect_verdict(early(ring, 6), verdicts.append)
+    verdicts = Verdicts()
+    rings.expect_verdict(early(ring, 5), verdicts.add)
+    rings.expect_verdict(early(ring, 6), verdicts.add)
     rings.put_late()
     assert verdicts == [ACCEPTED, None]  # the other was not begun
 
@@ -198,103 +192,10 @@ def test_verdicts_that_nobody_expects_are_bounded():
     rings, _, (ring,) = rings_of(worker)
     for number in range(5000):
         rings.put_verdict(worker, number, REFUSED)
-    verdicts = []
-    rings.expect_verdict(early(ring, 4999), verdicts.append)
-    rings.expect_verdict(early(ring, 0), verdicts.append)
+    verdicts = Verdicts()
+    rings.expect_verdict(early(ring, 4999), verdicts.add)
+    rings.expect_verdict(early(ring, 0), verdicts.add)
     assert verdicts == [REFUSED, None]  # it is judged again
-
-
-class FakeReader:
-    """A worker's ring with some batches."""
-
-    def __init__(self, batches):
-        self.batches = batches
-        self.answers = []
-        self.signal_count = 0
-
-    def next(self):
-        return self.batches.pop(0) if self.batches else None
-
-    def answer(self, accepted, took_us):
-        self.answers.append(accepted)
-        assert took_us >= 0
-
-    def say(self):
-        self.signal_count += 1
-
-    def wait(self, _descriptor, _timeout_ms):
-        return True
-
-
-class FakeJudge:
-    """Refuses some records, fails for others."""
-
-    def judge_in_ring(self, _plan, _version, _partition, _topic_id, records):
-        if records == b"fail":
-            raise ValueError("no")
-        return ACCEPTED if records == b"fine" else REFUSED
-
-    def counted(self):
-        return b""
-
-
-def test_a_worker_answers_each_batch_and_sends_the_verdicts_that_are_no_acceptance(sockets):
-    ours, theirs = sockets
-    records = [b"fine", b"bad", b"fail", b"fine"]
-    reader = FakeReader(
-        [(number, 9, 0, bytes(16), b"plan", each) for number, each in enumerate(records, 1)]
-    )
-    batches = RingBatches(reader, theirs)
-    batches.judge_some()
-    assert reader.answers == []  # there are no policies yet
-    batches.begin(FakeJudge())
-    batches.judge_until_message()
-    assert reader.answers == [True, False, False, True]
-    assert reader.signal_count
-    received = ours.recv(10_000)
-    verdicts = []
-    while received:
-        length, kind = messages.PREFIX.unpack_from(received)
-        body = received[messages.PREFIX.size : messages.PREFIX.size - 1 + length]
-        assert kind == messages.RING_VERDICT
-        verdicts.append(messages.read_verdict(body)[:2])
-        received = received[messages.PREFIX.size - 1 + length :]
-    assert [number for number, _ in verdicts] == [2, 3]
-    assert verdicts[0][1] == REFUSED
-    assert "ValueError" in verdicts[1][1].message
-
-
-def test_a_message_is_read_although_there_is_always_another_batch(sockets):
-    ours, theirs = sockets
-    ours.send(b"a message")
-
-    class Endless(FakeReader):
-        def next(self):
-            time.sleep(0.001)
-            return 1, 9, 0, bytes(16), b"plan", b"fine"
-
-    batches = RingBatches(Endless([]), theirs)
-    batches.begin(FakeJudge())
-    batches.judge_until_message()
-    assert theirs.recv(100) == b"a message"
-    batches.judge_some()  # it ends by itself
-
-
-def test_a_worker_without_memory_judges_no_more(sockets):
-    _, theirs = sockets
-
-    class OutOfMemory(FakeJudge):
-        def judge_in_ring(self, *_):
-            raise MemoryError
-
-    reader = FakeReader([(number, 9, 0, bytes(16), b"plan", b"") for number in (1, 2)])
-    batches = RingBatches(reader, theirs)
-    batches.begin(OutOfMemory())
-    batches.judge_until_message()
-    assert batches.is_ending
-    assert reader.answers == [False]
-    batches.judge_some()
-    assert reader.answers == [False]
 
 
 @pytest.mark.skipif(not hasattr(_native, "Ring"), reason="native threads need Linux")

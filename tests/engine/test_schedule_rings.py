@@ -43,6 +43,18 @@ def test_a_quick_ring_changes_nothing():
     assert process.worker.has_answered
 
 
+def test_batches_of_rings_are_among_those_that_wait_and_those_that_were_sent():
+    world = World(WorkerLimits(1)).open()
+    (process,) = world.ready
+    world.submit()
+    ring(world, process, current=3, batch_count=5, outcome_count=2, waiting_count=7)
+    world.tick()
+    assert (world.schedule.waiting, world.schedule.sent) == (7, 1 + 3)
+    world.rings = {}
+    world.tick()
+    assert (world.schedule.waiting, world.schedule.sent) == (0, 1)
+
+
 def test_a_batch_of_a_ring_that_takes_long_blocks_its_worker_until_it_is_done():
     world = World(WorkerLimits(1)).open()
     (process,) = world.ready

@@ -6,9 +6,11 @@ import threading
 
 import pytest
 
+from penstock.kafka.local import free_ports
 from tests.gateways import wait_until
 from tests.integration.reading import values_of
 from tests.kafka.records.encoding import encode_batch, values
+from tests.metrics import scrape
 from tests.raw import RawClient, produce_request, produced
 
 POLICIES = """
@@ -29,16 +31,27 @@ class Noting(RecordValidationPolicy):
 
 
 @pytest.fixture
-def running(gateway, tmp_path, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_RINGS", "1")
-    properties = {
-        "record.validation.policy.class.name": "policies.Noting",
-        "topics.*.record.validation.policy": "x",
-        "policy.workers": 1,
-        "policy.timeout.ms": 20_000,
-        "trace": tmp_path / "trace",
-    }
-    return gateway(properties, POLICIES)
+def start(gateway, tmp_path, monkeypatch):
+    """Starts a gateway with rings, or without."""
+
+    def start(rings="1", **properties):
+        monkeypatch.setenv("PENSTOCK_RINGS", rings)
+        given = {
+            "record.validation.policy.class.name": "policies.Noting",
+            "topics.*.record.validation.policy": "x",
+            "policy.workers": 1,
+            "policy.timeout.ms": 20_000,
+            "trace": tmp_path / "trace",
+            **{key.replace("_", "."): setting for key, setting in properties.items()},
+        }
+        return gateway(given, POLICIES)
+
+    return start
+
+
+@pytest.fixture
+def running(start):
+    return start()
 
 
 class Producer:
@@ -46,13 +59,20 @@ class Producer:
 
     def __init__(self, running, topic):
         self.topic = topic
-        self.client = RawClient(running.address)
+        self.client = RawClient(running.address, timeout_s=120)  # a machine may be busy
 
     def send(self, *contents):
         """Return the code and the text of the response for a batch."""
-        request = produce_request([(self.topic, [(0, encode_batch(values(*contents)))])])
-        response = produced(self.client.call(request))[self.topic, 0]
-        return response.error_code, response.error_message
+        return self.send_each(contents)[0]
+
+    def send_each(self, *batches):
+        """Send a request with a batch for each partition; return their codes and texts."""
+        partitions = [
+            (number, encode_batch(values(*batch))) for number, batch in enumerate(batches)
+        ]
+        responses = produced(self.client.call(produce_request([(self.topic, partitions)])))
+        of_partitions = (responses[self.topic, number] for number in range(len(batches)))
+        return [(response.error_code, response.error_message) for response in of_partitions]
 
     def begin(self, gate):
         """Send a batch whose policy waits for a file; return the thread and its response list."""
@@ -136,3 +156,69 @@ def test_the_end_of_a_gateway_answers_what_is_judged(running, topic, tmp_path):
         waiting.join(60)
         assert responses == [(0, None)]
         assert running.stop() == 0
+
+
+def test_replaced_policies_judge_the_batch_in_their_hand_and_no_later_batch(
+    start, topic, stored, tmp_path
+):
+    running, gate = start(policy_timeout_ms=300_000), tmp_path / "gate"
+    with Producer(running, topic("t")) as producer, Producer(running, topic("o")) as other:
+        waiting, responses = producer.begin(gate)
+        wait_until(lambda: b"gate" in traced(tmp_path))
+        policies = running.file.parent / "policies.py"
+        policies.write_text(POLICIES.replace("it is bad", "all is bad").replace('b"bad"', 'b""'))
+        running.process.send_signal(signal.SIGHUP)
+        running.wait_for("reloaded")
+        code, text = other.send(b"later")
+        assert (code, "all is bad" in text) == (87, True)
+        assert not responses
+        gate.touch()
+        waiting.join(60)
+        assert responses == [(0, None)]
+        code, text = producer.send(b"later")
+        assert (code, "all is bad" in text) == (87, True)
+    assert traced(tmp_path).count(b"gate") == 1
+    assert b"later" not in values_of(stored(producer.topic)) + values_of(stored(other.topic))
+
+
+def figures_of(running, port, topic):
+    """Return what a gateway has counted of some traffic."""
+    with Producer(running, topic) as producer:
+        for number in range(30):
+            assert producer.send(b"good-%d" % number, b"fine") == (0, None)
+            assert producer.send(b"bad-%d" % number)[0] == 87
+            codes = [code for code, _ in producer.send_each([b"good"], [b"bad", b"good"])]
+            assert codes == [0, 87]
+            assert producer.send_each([b"good"], [b"fine"]) == [(0, None)] * 2
+        return scrape(port)
+
+
+def test_batches_count_the_same_with_rings_and_without(start, topic):
+    name, figures = topic("t", 2), []
+    for rings in ("1", "0"):
+        (port,) = free_ports(1)
+        running = start(rings, metrics_listener=f":{port}")
+        figures.append(figures_of(running, port, name))
+        assert running.stop() == 0
+    through_rings, without = figures
+    assert set(through_rings.families) == set(without.families)
+    for counted in (
+        "penstock_records_total",
+        "penstock_waiting_seconds_count",
+        "penstock_judging_seconds_count",
+        "penstock_worker_restarts_total",
+    ):
+        assert through_rings.of(counted) == without.of(counted), counted
+    for counted in ("penstock_requests_total", "penstock_broker_seconds_count"):
+        of_both = [
+            {labels: count for labels, count in each.of(counted).items() if "Produce" in labels}
+            for each in figures
+        ]
+        assert of_both[0] == of_both[1], counted
+        assert of_both[0]
+    batch_count = 200 + 30 * (1 + 1 + 2 + 2)
+    for part in ("waiting", "judging"):
+        (count,) = through_rings.of(f"penstock_{part}_seconds_count").values()
+        assert count == batch_count
+        (seconds,) = through_rings.of(f"penstock_{part}_seconds_sum").values()
+        assert 0 < seconds < 60

@@ -345,16 +345,16 @@ impl Connection {
             self.failed(to);
         }
         if side == Side::Client {
-            self.submit();
+            self.submit(now);
         }
     }
 
     /// Have workers judge the batches of the next request, if it waits for that.
-    fn submit(&mut self) {
+    fn submit(&mut self, now: f64) {
         let waiting = self.to_broker.bytes.get(self.to_broker.passed..).unwrap_or_default();
         let (number, thread) = self.place;
         if let Some(judging) = self.relay.judging().filter(|judging| !judging.is_begun())
-            && !judging.begin(waiting, number, thread, self.copied_max_bytes)
+            && !judging.begin(waiting, number, thread, self.copied_max_bytes, now)
         {
             self.relay.end_judging();
             self.stopped = true;
@@ -369,7 +369,7 @@ impl Connection {
     /// Note the outcome of a batch, and continue if it was the last.
     pub fn judged(&mut self, ring: &Arc<Ring>, of: Judged, now: f64, counts: &Mutex<Counts>) {
         let Some(judging) = self.relay.judging() else { return };
-        judging.note(ring, of);
+        judging.note(ring, of, now);
         let size = judging.size;
         let waiting = self.to_broker.bytes.get(self.to_broker.passed..).unwrap_or_default();
         let frame = waiting.get(..size).unwrap_or_default();

@@ -50,6 +50,8 @@ pub struct Counts {
     accepted: HashMap<Arc<Labels>, Accepted>,
     /// By the names of policies.
     others: HashMap<Box<str>, Accepted>,
+    /// How long batches waited for a worker, by the names of their policies.
+    waiting: HashMap<Box<str>, Option<Times>>,
     /// Bytes received from clients.
     pub client_bytes: u64,
     /// Bytes received from brokers.
@@ -65,6 +67,8 @@ pub struct Collected {
     pub broker: Vec<(i16, Times)>,
     /// By topic and policies.
     pub accepted: Vec<AcceptedOf>,
+    /// How long batches waited for a worker that accepted them, by policies.
+    pub waiting: Vec<(String, Times)>,
     /// Bytes received from clients.
     pub client_bytes: u64,
     /// Bytes received from brokers.
@@ -101,6 +105,19 @@ impl Counts {
         observe(&mut cell.times, &self.bounds, seconds);
     }
 
+    /// Count how long a batch waited for the worker that accepted it.
+    pub fn waited(&mut self, labels: &Labels, seconds: f64) {
+        if self.bounds.is_empty() {
+            return;
+        }
+        if !self.waiting.contains_key(&labels.policies) {
+            self.waiting.insert(labels.policies.clone(), None);
+        }
+        if let Some(times) = self.waiting.get_mut(&labels.policies) {
+            observe(times, &self.bounds, seconds);
+        }
+    }
+
     /// Return the counts, and begin again.
     pub fn collect(&mut self) -> Collected {
         let fresh = Self::new(&self.bounds);
@@ -109,6 +126,7 @@ impl Counts {
             whole: by_key(counted.whole),
             broker: by_key(counted.broker),
             accepted: by_labels(counted.accepted, counted.others),
+            waiting: by_policies(counted.waiting),
             client_bytes: counted.client_bytes,
             broker_bytes: counted.broker_bytes,
         }
@@ -148,6 +166,11 @@ fn by_key(cells: Vec<Option<Times>>) -> Vec<(i16, Times)> {
             times.map(|times| (key, times))
         })
         .collect()
+}
+
+fn by_policies(waiting: HashMap<Box<str>, Option<Times>>) -> Vec<(String, Times)> {
+    let cells = waiting.into_iter();
+    cells.filter_map(|(policies, times)| Some((policies.into(), times?))).collect()
 }
 
 fn by_labels(

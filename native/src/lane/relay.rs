@@ -392,8 +392,9 @@ impl Relay {
         let Some(judging) = self.judging.take() else { return false };
         {
             let mut counts = locked(counts);
-            for (batch, seconds) in judging.judged() {
-                counts.accepted(&batch.topic.labels, batch.count, seconds);
+            for (batch, took_s, waited_s) in judging.judged() {
+                counts.accepted(&batch.topic.labels, batch.count, took_s);
+                counts.waited(&batch.topic.labels, waited_s);
             }
         }
         let mut exchange = judging.exchange;

@@ -68,6 +68,8 @@ pub struct Early {
     pub is_accepted: bool,
     /// How many seconds it was judged.
     pub took_s: f64,
+    /// How many seconds it waited before; with those that it was judged if these are not known.
+    pub waited_s: f64,
 }
 
 impl WorkedBatch {
@@ -84,6 +86,7 @@ struct Submitted {
     /// How many bytes it takes there.
     bytes: usize,
     judged: Option<Judged>,
+    waited_s: f64,
 }
 
 /// A request whose batches are being judged.
@@ -96,6 +99,7 @@ pub struct Judging {
     pub size: usize,
     submitted: Vec<Submitted>,
     is_begun: bool,
+    begun_at: f64,
 }
 
 /// What became of the batches of a request.
@@ -112,7 +116,7 @@ pub enum Decision {
 impl Judging {
     /// A request of which no batch is submitted yet.
     pub const fn new(request: Request, exchange: Exchange, size: usize) -> Self {
-        Self { request, exchange, size, submitted: Vec::new(), is_begun: false }
+        Self { request, exchange, size, submitted: Vec::new(), is_begun: false, begun_at: 0.0 }
     }
 
     /// Return whether its batches are submitted.
@@ -128,8 +132,9 @@ impl Judging {
         connection: u64,
         thread: u16,
         copied_max_bytes: usize,
+        now: f64,
     ) -> bool {
-        self.is_begun = true;
+        (self.is_begun, self.begun_at) = (true, now);
         let rings = self.request.worked.iter().map(WorkedBatch::ring);
         let Some(rings) = rings.collect::<Option<Vec<_>>>() else { return false };
         for (batch, ring) in self.request.worked.iter().zip(rings) {
@@ -148,7 +153,7 @@ impl Judging {
             // The outcomes of those before are waited for: their places become free by that.
             let Some(ticket) = submitted else { break };
             let bytes = topic.plan.len().saturating_add(records.len());
-            self.submitted.push(Submitted { ring, ticket, bytes, judged: None });
+            self.submitted.push(Submitted { ring, ticket, bytes, judged: None, waited_s: 0.0 });
         }
         !self.submitted.is_empty()
     }
@@ -165,13 +170,14 @@ impl Judging {
     }
 
     /// Note the outcome of a batch.
-    pub fn note(&mut self, ring: &Arc<Ring>, judged: Judged) {
+    pub fn note(&mut self, ring: &Arc<Ring>, judged: Judged, now: f64) {
         let batch = self
             .submitted
             .iter_mut()
             .find(|batch| batch.ticket == judged.ticket && Arc::ptr_eq(&batch.ring, ring));
         if let Some(batch) = batch {
             batch.judged = Some(judged);
+            batch.waited_s = (now - self.begun_at - judged.took_s).max(0.0);
         }
     }
 
@@ -189,10 +195,11 @@ impl Judging {
         decision
     }
 
-    /// Return the labels of its batches, and how many seconds each was judged.
-    pub fn judged(&self) -> impl Iterator<Item = (&WorkedBatch, f64)> {
-        let seconds = self.submitted.iter().map(|batch| batch.judged.map_or(0.0, |of| of.took_s));
-        self.request.worked.iter().zip(seconds)
+    /// Return its batches, how many seconds each was judged, and how many it waited before.
+    pub fn judged(&self) -> impl Iterator<Item = (&WorkedBatch, f64, f64)> {
+        let took_s = |batch: &Submitted| batch.judged.map_or(0.0, |of| of.took_s);
+        let batches = self.request.worked.iter().zip(&self.submitted);
+        batches.map(move |(batch, submitted)| (batch, took_s(submitted), submitted.waited_s))
     }
 
     /// Return the outcomes that there are, for Python.
@@ -209,6 +216,7 @@ impl Judging {
                     number: judged.number,
                     is_accepted: judged.outcome == Outcome::Accepted,
                     took_s: judged.took_s,
+                    waited_s: submitted.waited_s,
                 })
             })
             .collect()

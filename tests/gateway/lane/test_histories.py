@@ -235,7 +235,7 @@ class HandedOver(Alone):
         return super().counted()
 
     def _collect(self, relay):
-        _, _, accepted, _, _ = relay.collect()
+        _, _, accepted, *_ = relay.collect()
         for topic, policies, records, buckets, _ in accepted:
             self.talk.counts.add(topic, policies, records)
             self.accepted[self.talk.mode] += sum(buckets)

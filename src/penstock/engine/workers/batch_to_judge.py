@@ -23,7 +23,8 @@ class EarlyOutcome(NamedTuple):
         ring: The number of the ring.
         number: The batch's number in this ring.
         is_accepted: Whether it is accepted; otherwise the worker has sent its verdict.
-        took_s: How many seconds it was judged.
+        took_s: How many seconds it was judged; 0 if Python waits for that.
+        waited_s: How many seconds went by before that.
     """
 
     plan: bytes
@@ -31,6 +32,7 @@ class EarlyOutcome(NamedTuple):
     number: int
     is_accepted: bool
     took_s: float
+    waited_s: float
 
 
 EarlyOutcomes = dict[tuple[bytes, int], EarlyOutcome]

@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     from penstock.engine.workers.batch_to_judge import EarlyOutcome
     from penstock.engine.workers.processes.worker import Worker
 
+    OnVerdict = Callable[[PolicyVerdict | None, float | None], None]
+    """Gets a verdict, and how many seconds the batch was judged, if that is known."""
+
 SLOW_S: Final = 30.0
 _TOPICS_MAX: Final = 1_000
 _VERDICTS_MAX: Final = 1_000
-_numbers = count(1)
+_RING_BITS: Final = 32
+_supervisors = count(1)
 
 
 class RingFigures(NamedTuple):
@@ -78,13 +82,15 @@ class WorkerRings:
         self._evicted: dict[int, int] = {}
         self._numbers: dict[Worker, int] = {}
         self._last_batches: dict[Worker, tuple[int, bytes]] = {}
-        self._verdicts: dict[tuple[int, int], PolicyVerdict | None] = {}
-        self._callbacks: dict[tuple[int, int], Callable[[PolicyVerdict | None], None]] = {}
+        self._verdicts: dict[tuple[int, int], tuple[PolicyVerdict | None, float | None]] = {}
+        self._callbacks: dict[tuple[int, int], OnVerdict] = {}
+        self._supervisor = next(_supervisors)
+        self._ring_numbers = count(1)
         self.pool = native.RingPool()
 
     def open(self, worker: Worker) -> Any | None:
         """Return a ring for a worker; None if there are no descriptors left."""
-        number = next(_numbers)
+        number = self._supervisor << _RING_BITS | next(self._ring_numbers)
         try:
             ring = self._rings[worker] = self._new_ring(number, self._threads)
         except OSError:
@@ -92,38 +98,48 @@ class WorkerRings:
         self._numbers[worker] = number
         return ring
 
-    def put_verdict(self, worker: Worker, number: int, verdict: PolicyVerdict | None) -> None:
+    def put_verdict(
+        self,
+        worker: Worker,
+        number: int,
+        verdict: PolicyVerdict | None,
+        took_s: float | None = None,
+    ) -> None:
         """Give the verdict on a batch to who waits for it, or keep it.
 
         Args:
             worker: It has the batch in its ring.
             number: The number of the batch there.
             verdict: The verdict; None if the batch was not judged.
+            took_s: How many seconds it was judged; None if that is not known.
         """
         key = self._numbers.get(worker, 0), number
         on_verdict = self._callbacks.pop(key, None)
         if on_verdict is not None:
-            on_verdict(verdict)
+            on_verdict(verdict, took_s)
             return
-        self._verdicts[key] = verdict
+        self._verdicts[key] = verdict, took_s
         if len(self._verdicts) > _VERDICTS_MAX:  # of connections that have ended
             ring, evicted_number = next(iter(self._verdicts))
             del self._verdicts[ring, evicted_number]
             self._evicted[ring] = max(evicted_number, self._evicted.get(ring, 0))
 
-    def expect_verdict(
-        self, early: EarlyOutcome, on_verdict: Callable[[PolicyVerdict | None], None]
-    ) -> None:
-        """Call a function with the verdict on a batch; with None if it was lost with its worker."""
+    def expect_verdict(self, early: EarlyOutcome, on_verdict: OnVerdict) -> None:
+        """Call a function with the verdict on a batch; with None if it was lost with its worker.
+
+        Or if a worker of other policies gave it: they may have the same plan, and not be the same.
+        """
         key = early.ring, early.number
-        if early.is_accepted:
-            on_verdict(ACCEPTED)
+        if early.ring >> _RING_BITS != self._supervisor:
+            on_verdict(None, None)
+        elif early.is_accepted:
+            on_verdict(ACCEPTED, early.took_s)
         elif key in self._verdicts:
-            on_verdict(self._verdicts.pop(key))
+            on_verdict(*self._verdicts.pop(key))
         elif self._may_come(early):
             self._callbacks[key] = on_verdict
         else:
-            on_verdict(None)
+            on_verdict(None, None)
 
     def _may_come(self, early: EarlyOutcome) -> bool:
         """Return whether the verdict on a batch may still be sent."""
@@ -191,7 +207,7 @@ class WorkerRings:
         ring = self._numbers.pop(worker, 0)
         self._evicted.pop(ring, None)
         for key in [key for key in self._callbacks if key[0] == ring]:
-            self._callbacks.pop(key)(None)
+            self._callbacks.pop(key)(None, None)
 
     def serves(self, topic: str) -> bool:
         """Return whether the batches of a topic may be judged through rings."""

@@ -161,6 +161,7 @@ class Schedule:
         self._deadlines: Deadlines[JudgingJob] = Deadlines()
         self._attempt = 0
         self._begin_s = max(NO_PROGRESS_CHECK_S, limits.timeout_s)
+        self._rings = _NO_RINGS
 
     @property
     def judging(self) -> list[Worker]:
@@ -175,7 +176,17 @@ class Schedule:
 
     @property
     def waiting(self) -> int:
-        """How many jobs wait for a worker."""
+        """How many jobs wait for a worker, and how many batches for a place in its ring."""
+        return self._waiting_jobs + sum(ring.waiting_count for ring in self._rings.values())
+
+    @property
+    def sent(self) -> int:
+        """How many jobs, and batches of rings, workers have that are not answered."""
+        in_rings = sum(ring.batch_count - ring.outcome_count for ring in self._rings.values())
+        return self.outstanding - self._waiting_jobs + in_rings
+
+    @property
+    def _waiting_jobs(self) -> int:
         queues = (*self._slot_queues, *self._partition_queues.values())
         return sum(queue.job_count for queue in queues)
 
@@ -688,6 +699,7 @@ class Schedule:
             current: The attempt that each worker is at.
             rings: The state of the workers' rings.
         """
+        self._rings = rings
         if self.phase is SchedulePhase.CLOSED:
             return
         for worker in self.pool.judging:

@@ -155,8 +155,15 @@ class Supervisor:
         early = batch.early
         is_same = early is not None and early.plan == batch.plan.encoded
         if self.rings is not None and early is not None and is_same and not batch.dropped_before:
-            self.rings.expect_verdict(early, partial(self._on_early, batch, callback))
-            return
+            on_early = partial(self._on_early, batch, callback, self._clock.now())
+            self.rings.expect_verdict(early, on_early)
+        else:
+            self._submit_batch(batch, callback, early.waited_s + early.took_s if early else 0.0)
+
+    def _submit_batch(
+        self, batch: BatchToJudge, callback: Callable[[PolicyVerdict], None], waited_s: float
+    ) -> None:
+        """Submit a batch that has waited for some time, perhaps in a ring."""
         plan, data, sender = batch.plan, batch.data, batch.sender
         encoded_client = messages.client(sender) if sender and self.needs_client(plan) else b""
         if plan.interceptors and self._timed_out:
@@ -193,22 +200,27 @@ class Supervisor:
             len(data) + len(encoded_client),
             now + _SHARE_OF_TIMEOUT * timeout_ms / 1000,
         )
-        self._submit(job, now)
+        self._submit(job, now, waited_s)
 
     def _on_early(
         self,
         batch: BatchToJudge,
         callback: Callable[[PolicyVerdict], None],
+        submitted_at: float,
         verdict: PolicyVerdict | None,
+        took_s: float | None,
     ) -> None:
         """Return the verdict on a batch that was judged through a ring; judge it if it is lost."""
         early = batch.early
-        if verdict is None or early is None:
-            self.submit(batch._replace(early=None), callback)
+        assert early is not None
+        all_s = early.waited_s + early.took_s + self._clock.now() - submitted_at
+        if verdict is None:
+            self._submit_batch(batch, callback, all_s)
             return
         if self._observer is not None:
-            names = batch.plan.policy_names
-            self._observer.judged(names, verdict.cause, 0.0, early.took_s)
+            judged_s = all_s if took_s is None else took_s  # as `_observe` has it
+            waited_s = max(0.0, all_s - judged_s)
+            self._observer.judged(batch.plan.policy_names, verdict.cause, waited_s, judged_s)
         callback(verdict)
 
     def needs_client(self, plan: TopicPlan) -> bool:
@@ -236,8 +248,8 @@ class Supervisor:
         deadline = now + _SHARE_OF_TIMEOUT * _ADMIN_TIMEOUT_S
         self._submit(JudgingJob(("", 0), None, names, "", request, callback, 0, deadline), now)
 
-    def _submit(self, job: JudgingJob, now: float) -> None:
-        job.submitted_at = now
+    def _submit(self, job: JudgingJob, now: float, waited_s: float = 0.0) -> None:
+        job.submitted_at = now - waited_s
         self._schedule.submit(job, now)
         self._ticks.wake()
         self._execute_actions()
@@ -572,15 +584,11 @@ class Supervisor:
             self._execute_actions()
 
     def on_ring_verdict(
-        self,
-        worker: Worker,
-        number: int,
-        verdict: PolicyVerdict,
-        took_s: float,  # noqa: ARG002 - the thread knows it
+        self, worker: Worker, number: int, verdict: PolicyVerdict, took_s: float
     ) -> None:
         """Handle RING_VERDICT."""
         if self.rings is not None:
-            self.rings.put_verdict(worker, number, verdict)
+            self.rings.put_verdict(worker, number, verdict, took_s)
         if verdict.cause is FailureCause.OUT_OF_MEMORY:
             self._schedule.out_of_memory(worker, self._clock.now())
             self._execute_actions()

@@ -73,10 +73,32 @@ def is_forwarded_at_once(
     """
     if topic_plans and not _are_accepted(topic_plans, request, connection):
         return False
+    _pass_topics(topic_plans, request, connection)
+    return True
+
+
+def pass_judged_topics(request: ProduceRequest, connection: ProduceConnection) -> None:
+    """Let native threads know the topics of a request whose batches workers have accepted.
+
+    That is of use only where they have later batches judged by these workers.
+    """
+    gateway = connection.gateway
+    pool = gateway.policies.pool
+    if gateway.lane is not None and pool is not None and pool.rings is not None:
+        topic_plans = known_topics(request, connection)
+        if topic_plans is not None:
+            _pass_topics(topic_plans, request, connection)
+
+
+def _pass_topics(
+    topic_plans: Sequence[tuple[TopicPlan, TopicData]],
+    request: ProduceRequest,
+    connection: ProduceConnection,
+) -> None:
+    """Let native threads know the topics of a request whose batches are all accepted."""
     lane = connection.gateway.lane
     if lane is not None:
         lane.passed(request.topics, topic_plans, connection.topics)
-    return True
 
 
 def _are_accepted(

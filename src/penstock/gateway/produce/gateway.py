@@ -38,11 +38,10 @@ class KnownTopics(Protocol):
         judged_topics: Iterable[tuple[TopicPlan, TopicData]],
         names: TopicNames,
     ) -> None:
-        """Remember the topics of a request that was forwarded where it was received.
+        """Remember the topics of a request whose batches are all accepted, or not judged.
 
         Args:
-            judged_topics: Those that have policies, which have accepted their batches. Nobody
-                judges the others now.
+            judged_topics: Those that have policies. Nobody judges the others now.
             names: The names of the topics' ids that the connection knows, and until when.
         """
 

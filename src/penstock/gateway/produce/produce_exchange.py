@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.engine.verdict import Outcome
 from penstock.gateway.context.exchange import ExchangeState, Held
-from penstock.gateway.produce.forwarded_at_once import known_topics
+from penstock.gateway.produce.forwarded_at_once import pass_judged_topics
 from penstock.gateway.produce.intercepted.batches import InterceptedBatches
 from penstock.gateway.produce.lookups.last_sequences import fetch_last_sequences
 from penstock.gateway.produce.lookups.topic_lookup import TopicLookup
@@ -92,15 +92,6 @@ class _Steps(NamedTuple):
 def size_of(request: ProduceRequest) -> int:
     """Return the memory that a request uses until it is answered."""
     return len(request.frame) + ENTRY_BYTES * request.entries
-
-
-def pass_topics(request: ProduceRequest, connection: ProduceConnection) -> None:
-    """Let native threads know the topics of a request whose batches workers have accepted."""
-    lane, pool = connection.gateway.lane, connection.gateway.policies.pool
-    if lane is not None and pool is not None and pool.rings is not None:
-        topic_plans = known_topics(request, connection)
-        if topic_plans is not None:
-            lane.passed(request.topics, topic_plans, connection.topics)
 
 
 class ProduceExchange(Held):
@@ -224,7 +215,7 @@ class ProduceExchange(Held):
         if self._request.answered and self.policies.whole_request:
             self._refuse_all()
         if not (self._request.answered or self._intercepted or self._order):
-            pass_topics(self._request.data, self._request.connection)
+            pass_judged_topics(self._request.data, self._request.connection)
         self._continue_as(ProducePhase.JUDGED)
 
     def _continue_as(self, phase: ProducePhase) -> None:

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 from penstock.engine.verdict import ACCEPTED
 from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.gateway.context.exchange import ExchangeState, Held
-from penstock.gateway.produce.forwarded_at_once import cached_topic_id, sender_of
+from penstock.gateway.produce.forwarded_at_once import (
+    cached_topic_id,
+    pass_judged_topics,
+    sender_of,
+)
 from penstock.gateway.produce.policy_set import without_response
 from penstock.gateway.produce.produce_exchange import (
     ProduceExchange,
     ProducePhase,
-    pass_topics,
     size_of,
 )
 from penstock.gateway.produce.request import ReceivedRequest, close_after_error
@@ -142,7 +145,7 @@ class SingleBatch(ProduceExchange):
             if verdict is ACCEPTED:
                 self._count()
                 self._is_accepted = True
-                pass_topics(self._data, self._connection)
+                pass_judged_topics(self._data, self._connection)
                 self._connection.advance()
                 return
             partition = self._continue_in_all_steps()

@@ -76,7 +76,8 @@ class GivenBack(NamedTuple):
         received: How many bytes of the client were received, those not processed included.
         unread_s: For how long the client was not read.
         early: The known outcomes of batches of the request with which `from_client` begins: the
-            topic's name, its id if the request has it, the partition, and an `EarlyOutcome`.
+            topic's name, its id if the request has it, the partition, and what an `EarlyOutcome`
+            has.
     """
 
     between: Between
@@ -94,7 +95,7 @@ class GivenBack(NamedTuple):
     def early_outcomes(self) -> EarlyOutcomes:
         """Return `early` by the topic's name or id, and the partition."""
         outcomes: EarlyOutcomes = {}
-        for name, topic_id, partition, *fields in self.early:
+        for name, topic_id, partition, fields in self.early:
             key = name.encode() if topic_id is None else bytes(topic_id)
             outcomes[key, partition] = EarlyOutcome(*fields)
         return outcomes

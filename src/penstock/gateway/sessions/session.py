@@ -504,8 +504,10 @@ class Session:
             row.read_acks,
         )
         self._start_bytes = self._acks_read_from = 0
-        if open_exchange is None and row.read_acks is None:
-            self._enqueue(receiving)
+        if open_exchange is None:  # nobody has it judged now, if it is a Produce request
+            self._early_outcomes = {}
+            if row.read_acks is None:
+                self._enqueue(receiving)
         return open_exchange is not None
 
     def _request_frame(self, frame: bytes) -> None:

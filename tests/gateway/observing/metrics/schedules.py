@@ -13,4 +13,4 @@ def schedule(
     for worker, state in zip(workers, states, strict=True):
         worker.state = state
     pool = SimpleNamespace(alive=workers, limit=limit)
-    return SimpleNamespace(pool=pool, waiting=waiting, outstanding=outstanding)
+    return SimpleNamespace(pool=pool, waiting=waiting, sent=outstanding - waiting)

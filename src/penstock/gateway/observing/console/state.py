@@ -113,12 +113,11 @@ def _workers(schedules: Sequence[Schedule]) -> dict[str, Any]:
     states = Counter(
         worker.state.name.lower() for schedule in schedules for worker in schedule.pool.alive
     )
-    waiting_count = sum(schedule.waiting for schedule in schedules)
     return {
         "states": states,
         "limit": sum(schedule.pool.limit for schedule in schedules),
-        "waiting": waiting_count,
-        "sent": sum(schedule.outstanding for schedule in schedules) - waiting_count,
+        "waiting": sum(schedule.waiting for schedule in schedules),
+        "sent": sum(schedule.sent for schedule in schedules),
     }
 
 

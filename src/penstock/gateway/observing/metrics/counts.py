@@ -26,6 +26,9 @@ Counted = tuple[int, list[int], float]
 AcceptedOf = tuple[str, str, int, list[int], float]
 """A topic, the policies that judged it, how many records were accepted, how many batches are in
 each bucket, and how many seconds they took together."""
+Waited = tuple[str, list[int], float]
+"""The policies of batches, how many are in each bucket, and how many seconds they waited
+together."""
 _clock = time.monotonic
 OTHER_API: Final = "other"
 """An API that is not known here: a number that a client may choose."""
@@ -228,6 +231,7 @@ class GatewayCounts:
         accepted: Iterable[AcceptedOf],
         client_bytes: int,
         broker_bytes: int,
+        waits: Iterable[Waited],
     ) -> None:
         """Count requests that were forwarded natively.
 
@@ -237,6 +241,7 @@ class GatewayCounts:
             accepted: The batches that were judged.
             client_bytes: Bytes received from clients.
             broker_bytes: Bytes received from brokers.
+            waits: How long batches waited for a worker, which has accepted them.
         """
         for api_key, buckets, total_s in whole:
             self._cells[api_key].add(buckets, total_s)
@@ -245,6 +250,8 @@ class GatewayCounts:
         for topic, policies, records, buckets, total_s in accepted:
             self._records.add((topic, policies, "accepted"), records)
             self._judging.cell(policies).add(buckets, total_s)
+        for policies, buckets, total_s in waits:
+            self._waiting.cell(policies).add(buckets, total_s)
         self.client_bytes += client_bytes
         self.broker_bytes += broker_bytes
 

@@ -226,15 +226,14 @@ def _workers(schedules: Sequence[Schedule]) -> Iterator[Gauge]:
         (),
         {(): sum(schedule.pool.limit for schedule in schedules)},
     )
-    waiting_count = sum(schedule.waiting for schedule in schedules)
     yield Gauge(
         "penstock_batches",
         "Batches, and requests about topics, without a verdict: waiting for a worker, or sent to "
         "a worker.",
         ("state",),
         {
-            ("waiting",): waiting_count,
-            ("sent",): sum(schedule.outstanding for schedule in schedules) - waiting_count,
+            ("waiting",): sum(schedule.waiting for schedule in schedules),
+            ("sent",): sum(schedule.sent for schedule in schedules),
         },
     )
 

@@ -1,0 +1,60 @@
+"""Rings without memory."""
+
+
+class FakeRing:
+    """A ring with fixed figures, and batches that were recalled in the worker's hand."""
+
+    state = 3, 5, 2, 1, False
+    late = [5], [6]
+
+    def __init__(self, number, threads):
+        self.number, self.threads = number, threads
+        self.plan = b""
+        self.calls = []
+
+    def recall(self):
+        self.calls.append("recall")
+        return self.plan
+
+    def resume(self):
+        self.calls.append("resume")
+
+    def close(self):
+        self.calls.append("close")
+        return self.plan
+
+    def take_late(self):
+        return self.late
+
+    def figures(self):
+        return self.state
+
+
+class FakePool:
+    """The native pool."""
+
+    def __init__(self):
+        self.slots = []
+
+    def set(self, slots):
+        self.slots = slots
+
+
+class FakeNative:
+    """The native module."""
+
+    Ring = FakeRing
+    RingPool = FakePool
+
+
+class IdleRing(FakeRing):
+    """A ring without batches."""
+
+    state = 0, 0, 0, 0, False
+    late = [], []
+
+
+class IdleNative(FakeNative):
+    """The native module, whose rings have no batches."""
+
+    Ring = IdleRing
