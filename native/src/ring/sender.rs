@@ -184,7 +184,13 @@ impl Ring {
     /// Note that a thread waits for outcomes from now on; return false if it did before.
     pub fn begin_waiting(&self, thread: u16, waker: &Arc<Waker>) -> bool {
         let place = self.threads.get(usize::from(thread));
-        place.is_some_and(|place| place.get().is_none() && place.set(Arc::clone(waker)).is_ok())
+        let begins = place
+            .is_some_and(|place| place.get().is_none() && place.set(Arc::clone(waker)).is_ok());
+        // Its first batches may have been recalled since they were submitted.
+        if begins && locked(&self.state).recalled.iter().any(|(of, _)| *of == thread) {
+            waker.wake();
+        }
+        begins
     }
 
     /// Return the descriptor of the memory.
@@ -293,7 +299,9 @@ impl Ring {
     pub fn take(&self, thread: u16) -> Vec<Judged> {
         let mut state = locked(&self.state);
         let mut judged = state.take_recalled(thread);
-        if self.read(&mut state, thread, &mut judged).is_none() {
+        // What is broken is not read again: each thread that it wakes takes here, too.
+        let is_broken = self.is_broken.load(Ordering::Acquire);
+        if !is_broken && self.read(&mut state, thread, &mut judged).is_none() {
             self.is_broken.store(true, Ordering::Release);
             state.is_closed = true;
             state.withdraw_all(0);
