@@ -203,11 +203,11 @@ fn a_thread_that_begins_to_wait_knows_of_what_was_recalled_before() {
     ring.submit(&batch(0, &plan("p"), b"records")).unwrap();
     ring.recall(); // before its thread waits
     assert!(ring.begin_waiting(0, &waker));
-    assert!(is_readable(&*waker));
+    assert!(is_readable(&waker));
     assert_eq!(ring.take(0).len(), 1);
     // A thread with nothing to learn is not woken.
     let waker = Arc::new(Waker::new().unwrap());
-    assert!(ring.begin_waiting(2, &waker) && !is_readable(&*waker));
+    assert!(ring.begin_waiting(2, &waker) && !is_readable(&waker));
 }
 
 #[test]
@@ -221,13 +221,13 @@ fn threads_are_woken_once_by_a_ring_that_breaks() {
     memory.number(layout::outcomes(0)).unwrap().store(u64::MAX, Ordering::SeqCst);
     ring.take(0);
     for waker in &wakers {
-        assert!(is_readable(&**waker));
+        assert!(is_readable(waker));
         waker.reset();
     }
     // Each thread that is woken looks at all its rings.
     for thread in [0, 1, 0] {
         ring.take(thread);
-        assert!(!wakers.iter().any(|waker| is_readable(&**waker)));
+        assert!(!wakers.iter().any(|waker| is_readable(waker)));
     }
 }
 
