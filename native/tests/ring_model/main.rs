@@ -53,6 +53,6 @@ fn nonsense_of_a_worker_harms_only_its_own_batches() {
 
 #[test]
 fn full_rings_become_empty_again() {
-    let sum = histories(Mode::Full, 16);
+    let sum = histories(Mode::Full, 8);
     assert!(sum.forwarded > 0 && sum.waited > 0);
 }
