@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use penstock_native::lane::epoll::Waker;
+use penstock_native::lane::epoll::{Waker, calls, wait_for_either};
 use penstock_native::ring::layout::{self, Outcome};
 use penstock_native::ring::memory::Memory;
 use penstock_native::ring::pool::Pool;
@@ -47,6 +47,12 @@ fn batch<'a>(connection: u64, plan: &'a Arc<[u8]>, records: &'a [u8]) -> Batch<'
     let topic_id = [7; 16];
     let may_wait = true;
     Batch { connection, thread, version: 9, partition, topic_id, plan, records, may_wait }
+}
+
+/// Return whether a thread that waits for this is woken.
+fn is_readable(waker: &Waker) -> bool {
+    let (_, never) = calls().unwrap();
+    wait_for_either(&never, waker.as_fd().as_raw_fd(), 0).unwrap()
 }
 
 fn plan(text: &str) -> Arc<[u8]> {
@@ -371,6 +377,42 @@ fn a_ring_takes_only_as_much_memory_as_was_needed_at_once() {
             reader.reply(slot, Outcome::Accepted, 10);
         }
         assert_eq!((ring.take(0).len(), ring.take(1).len()), (1, 1));
+    }
+}
+
+#[test]
+fn a_thread_that_begins_to_wait_knows_of_what_was_recalled_before() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let [waker, other] = [0, 1].map(|_| Arc::new(Waker::new().unwrap()));
+    assert!(ring.begin_waiting(1, &other));
+    ring.submit(&batch(0, &plan("p"), b"records")).unwrap();
+    ring.recall(); // before its thread waits
+    assert!(ring.begin_waiting(0, &waker));
+    assert!(is_readable(&waker));
+    assert_eq!(ring.take(0).len(), 1);
+    // A thread with nothing to learn is not woken.
+    let waker = Arc::new(Waker::new().unwrap());
+    assert!(ring.begin_waiting(2, &waker) && !is_readable(&waker));
+}
+
+#[test]
+fn threads_are_woken_once_by_a_ring_that_breaks() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let wakers = [0, 1].map(|_| Arc::new(Waker::new().unwrap()));
+    for (thread, waker) in (0..).zip(&wakers) {
+        ring.begin_waiting(thread, waker);
+    }
+    let memory = Memory::open(ring.memory().as_raw_fd(), layout::BYTES).unwrap();
+    memory.number(layout::outcomes(0)).unwrap().store(u64::MAX, Ordering::SeqCst);
+    ring.take(0);
+    for waker in &wakers {
+        assert!(is_readable(waker));
+        waker.reset();
+    }
+    // Each thread that is woken looks at all its rings.
+    for thread in [0, 1, 0] {
+        ring.take(thread);
+        assert!(!wakers.iter().any(|waker| is_readable(waker)));
     }
 }
 

@@ -327,7 +327,8 @@ impl Ring {
     /// Outcomes for all threads are read: batches that wait do not wait for a thread that takes none.
     pub fn take_at(&self, thread: u16, now: Instant) -> Vec<Judged> {
         let mut state = locked(&self.state);
-        if !self.read_all(&mut state) {
+        // What is broken is not read again: each thread that it wakes takes here, too.
+        if !self.is_broken.load(Ordering::Acquire) && !self.read_all(&mut state) {
             state.withdraw_all(0);
             self.wake_threads();
         }
