@@ -23,6 +23,7 @@ from penstock.engine.columns import put_in
 from penstock.engine.interceptors.interceptor_chain import intercept
 from penstock.engine.not_now import may_pass
 from penstock.engine.objections import BatchPolicy, Destination, RecordPolicy, Stages
+from penstock.engine.plans.loading import frames_of
 from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,
@@ -30,6 +31,7 @@ from penstock.engine.verdict import (
     PolicyVerdict,
     PostponedError,
     RecordError,
+    cause_of,
     failed,
     of_stored,
     refused_record,
@@ -357,6 +359,16 @@ def destination_of(plan: TopicPlan, partition: int, topic_id: UUID) -> Destinati
             plan.validation_setting or "",
             MappingProxyType(dict(plan.validation_configs)),
         ),
+    )
+
+
+def inapplicable(error: BaseException) -> PolicyVerdict:
+    """Return the verdict on a batch for which policies, or what reads it, ended in an error."""
+    return failed(
+        "of this topic",
+        f"could not be applied: {type(error).__name__}",
+        detail=frames_of(error),
+        cause=cause_of(error),
     )
 
 

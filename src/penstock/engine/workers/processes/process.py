@@ -16,25 +16,23 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
-import math
 import signal
 import socket
 import sys
 import time
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from penstock import _native
 from penstock.configuration import ConfigurationError, PolicyConfiguration
 from penstock.configuration.processes.parent import end_with_parent
-from penstock.engine.chain import Chain, unusable
-from penstock.engine.instances import PolicyInstances
+from penstock.engine.chain import Chain, inapplicable, unusable
+from penstock.engine.instances import NOBODY, PolicyInstances
 from penstock.engine.interceptors.intercepted_batch import intercept_and_judge
 from penstock.engine.modes.diverting import judge_and_divert
 from penstock.engine.not_now import may_pass
 from penstock.engine.path_counts import events_of
-from penstock.engine.plans.loading import frames_of
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import (
@@ -42,11 +40,11 @@ from penstock.engine.verdict import (
     FailureCause,
     Outcome,
     PolicyVerdict,
-    cause_of,
     failed,
     refused,
 )
 from penstock.engine.workers import messages
+from penstock.engine.workers.processes.ring_batches import RingBatches, has_message
 from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, PREPARING, SharedProgress
 from penstock.engine.workers.topic_loading import TopicLoading
 from penstock.kafka.error_codes import POLICY_VIOLATION
@@ -59,17 +57,13 @@ from penstock.queued_output import log_lines_lost, queue_output_of_worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from penstock.kafka.records.stored import StoredRecords
     from penstock.policy import ClientContext
 
 _BUFFER_BYTES, _BUFFER_KEPT_BYTES = 2**18, 8 * 2**20
 _CHAINS_CACHED = 10_000
 _BATCHING_S = 0.002
 """A verdict waits this long at most, and until the batch after that is done."""
-_SIGNAL_EVERY_S: Final = 0.0002
-"""How long native threads do not hear of outcomes while there are more batches."""
-_COUNTED_EVERY_MS: Final = 100
-_AMONG_MESSAGES_S: Final = 0.002
-"""How long batches of the ring are judged while there may be messages."""
 _AT_ONCE: Final = 32
 """After a batch that took longer, so many verdicts are sent immediately."""
 _PR_SET_NO_NEW_PRIVS = 38
@@ -138,16 +132,37 @@ class WorkerJudge:
             max_bytes=self._max_bytes,
         )
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The most bytes of a batch, decompressed, and its most records."""
+        return self._limit, self._max_records
+
     def judge_in_ring(
-        self, plan: bytes, version: int, partition: int, topic_id: bytes, data: bytes
+        self,
+        plan: bytes,
+        version: int,
+        partition: int,
+        topic_id: bytes,
+        records: StoredRecords | bytes,
     ) -> PolicyVerdict:
-        """Judge a batch of a ring: no policy intercepts it, or needs the client."""
-        self._policies.client = _client(b"")
-        chain_and_batch = self._read(plan, version, data)
-        if isinstance(chain_and_batch, PolicyVerdict):
-            return chain_and_batch
-        chain, batch = chain_and_batch
-        return chain.judge(partition, _topic_id(topic_id), StoredColumns(batch.records))
+        """Judge a batch of a ring: no policy intercepts it, or needs the client.
+
+        Args:
+            records: Or the whole batch, where the ring does not read it.
+        """
+        self._policies.client = NOBODY
+        if isinstance(records, bytes):
+            chain_and_batch = self._read(plan, version, records)
+            if isinstance(chain_and_batch, PolicyVerdict):
+                return chain_and_batch
+            chain, batch = chain_and_batch
+            records = batch.records
+        else:
+            try:
+                chain = self._chain(plan)
+            except ConfigurationError as error:
+                return unusable(TopicPlan.decode(plan), error)
+        return chain.judge(partition, _topic_id(topic_id), StoredColumns(records))
 
     def _read(
         self, plan: bytes, version: int, data: bytes | memoryview
@@ -251,101 +266,6 @@ def _shared() -> bytes:
     return b"".join(messages.shared(take_shared()))
 
 
-class RingBatches:
-    """The batches that native threads of the gateway have judged here (`native/src/ring`).
-
-    Attributes:
-        is_ending: Whether this process is out of memory, so that it judges no more.
-    """
-
-    def __init__(self, reader: Any, parent: socket.socket) -> None:
-        self._reader = reader
-        self._parent = parent
-        self._judge: WorkerJudge | None = None
-        self._counted_at = 0.0
-        self._is_counted = True
-        self.is_ending = False
-
-    def begin(self, judge: WorkerJudge) -> None:
-        """Judge batches from now on."""
-        self._judge = judge
-
-    def judge_until_message(self) -> None:
-        """Judge batches until the parent has sent a message, or has ended."""
-        if self._judge is None:
-            return
-        descriptor, wait = self._parent.fileno(), self._reader.wait
-        while not self._judge_some(self._judge):
-            has_message = wait(descriptor, -1 if self._is_counted else _COUNTED_EVERY_MS)
-            self._send_counts_in_time(self._judge)
-            if has_message:
-                return
-
-    def judge_some(self) -> None:
-        """Judge the batches that are there, for a short time."""
-        if self._judge is not None and not self.is_ending:
-            self._judge_some(self._judge, _AMONG_MESSAGES_S)
-
-    def _judge_some(self, judge: WorkerJudge, limit_s: float = math.inf) -> bool:
-        """Judge the batches that are there; return whether a message came before the last.
-
-        Or whether this worker has to end.
-        """
-        take_next, answer, say = self._reader.next, self._reader.answer, self._reader.say
-        start = signal_time = began = time.monotonic()
-        while not self.is_ending and (batch := take_next()) is not None:
-            number, version, partition, topic_id, plan, records = batch
-            verdict = _verdict_of(judge, version, partition, topic_id, plan, records)
-            now = time.monotonic()
-            if verdict is not ACCEPTED:  # before its outcome: Python may then wait for it
-                self._parent.sendall(messages.ring_verdict(number, verdict, now - began))
-            answer(verdict is ACCEPTED, messages.microseconds(now - began))
-            self.is_ending = verdict.cause is FailureCause.OUT_OF_MEMORY
-            self._is_counted = False
-            if now - signal_time > _SIGNAL_EVERY_S or now - began > _BATCHING_S:
-                say()
-                self._send_counts_in_time(judge)
-                signal_time = now
-                if now - start > limit_s or _has_message(self._parent):
-                    return True
-            began = now
-        say()
-        return self.is_ending
-
-    def _send_counts_in_time(self, judge: WorkerJudge) -> None:
-        if not self._is_counted and (
-            time.monotonic() - self._counted_at > _COUNTED_EVERY_MS / 1000
-        ):
-            self._send_counts(judge)
-
-    def _send_counts(self, judge: WorkerJudge) -> None:
-        self._is_counted, self._counted_at = True, time.monotonic()
-        counts = judge.counted()
-        if counts:
-            self._parent.sendall(counts)
-
-
-def _verdict_of(
-    judge: WorkerJudge, version: int, partition: int, topic_id: bytes, plan: bytes, records: bytes
-) -> PolicyVerdict:
-    """Return the verdict on a batch of a ring."""
-    try:
-        return judge.judge_in_ring(plan, version, partition, topic_id, records)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # a panic of native code is no Exception
-        return _failure(error)
-
-
-def _failure(error: BaseException) -> PolicyVerdict:
-    return failed(
-        "of this topic",
-        f"could not be applied: {type(error).__name__}",
-        detail=frames_of(error),
-        cause=cause_of(error),
-    )
-
-
 class _Verdicts:
     """Verdicts about batches, and counts of policies, gathered for one system call."""
 
@@ -439,16 +359,7 @@ def _loading_when_idle(
                 parent.sendall(messages.topics_loaded(report) + judge.counted())
             if ring is not None:
                 ring.judge_some()
-            more = _has_message(parent)
-
-
-def _has_message(parent: socket.socket) -> bool:
-    """Return whether the parent has sent something, or has ended."""
-    try:
-        parent.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return False
-    return True
+            more = has_message(parent)
 
 
 def _serve(
@@ -529,7 +440,7 @@ def _judge_batch(judge: WorkerJudge, body: memoryview) -> PolicyVerdict:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a panic of native code is no Exception
-        return _failure(error)
+        return inapplicable(error)
 
 
 def _ring_of(arguments: list[str], parent: socket.socket) -> RingBatches | None:
