@@ -1,21 +1,25 @@
 //! Rings as Python sees them: both ends.
 
 use std::os::fd::{AsRawFd, RawFd};
+use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::header::Header;
+use crate::lane::batch::{Limits, is_compressed, read};
 use crate::lane::locked;
+use crate::python::Records;
 use crate::ring::layout::{Outcome, Slot};
 use crate::ring::pool::Pool;
 use crate::ring::reader::Reader;
 use crate::ring::sender;
+use crate::section::Section;
 
 /// The current batch, batches written, answered, waiting; whether the worker wrote nonsense.
 type Figures = (u64, u64, u64, usize, bool);
-/// Number, version, partition, topic id, plan, records.
-type Batch<'py> = (u64, i16, i32, [u8; 16], Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 /// The gateway's end of a ring: batches that a worker judges for native threads.
 #[pyclass(frozen, module = "penstock._native")]
@@ -89,10 +93,48 @@ impl RingPool {
     }
 }
 
+/// A batch has no more bytes where it is read here; a larger one is read in Python, which is quicker
+/// with its records than with its header.
+const READ_HERE_BYTES: usize = 16 * 1024;
+/// How long native threads do not hear of outcomes while there are more batches.
+const SAY_EVERY: Duration = Duration::from_micros(200);
+/// After a batch that took longer, they hear of its outcome at once.
+const SLOW: Duration = Duration::from_millis(2);
+/// How often Python counts what was judged.
+const COUNT_EVERY: Duration = Duration::from_millis(100);
+const COUNT_EVERY_MS: i32 = 100;
+
+/// What judges batches, and what reads them.
+struct Calls {
+    judge: Py<PyAny>,
+    accepted: Py<PyAny>,
+    new_header: Py<PyAny>,
+    limits: Limits,
+}
+
 struct Judging {
     reader: Reader,
     current: Option<Slot>,
+    calls: Option<Arc<Calls>>,
+    /// The last plan, and the last topic id: they are most often those of the next batch.
+    plan: Option<Py<PyBytes>>,
+    topic_id: Option<Py<PyBytes>>,
+    /// When the threads heard of outcomes.
+    said_at: Instant,
+    /// Whether to look for other things than batches.
+    looks: bool,
+    /// When what was judged was counted.
+    counted_at: Instant,
+    /// Whether that was after the last batch.
+    is_counted: bool,
 }
+
+/// The arguments of `judge`.
+type Arguments<'py> = (Bound<'py, PyBytes>, i16, i32, Bound<'py, PyBytes>, Bound<'py, PyAny>);
+
+/// A batch whose verdict is not an acceptance: its number, the verdict or what was raised instead,
+/// whether it was raised, and how many seconds it took.
+type Other = (u64, Py<PyAny>, bool, f64);
 
 /// The worker's end of a ring.
 #[pyclass(frozen, module = "penstock._native")]
@@ -106,8 +148,19 @@ impl RingReader {
     #[new]
     #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
     fn new(memory: RawFd, work: RawFd, done: Vec<RawFd>) -> PyResult<Self> {
-        let reader = Reader::open(memory, work, &done)?;
-        Ok(Self { inner: Mutex::new(Judging { reader, current: None }) })
+        let (reader, now) = (Reader::open(memory, work, &done)?, Instant::now());
+        let judging = Judging {
+            reader,
+            current: None,
+            calls: None,
+            plan: None,
+            topic_id: None,
+            said_at: now,
+            looks: false,
+            counted_at: now,
+            is_counted: true,
+        };
+        Ok(Self { inner: Mutex::new(judging) })
     }
 
     /// Whether there is another batch.
@@ -116,38 +169,179 @@ impl RingReader {
         locked(&self.inner).reader.has_more()
     }
 
-    /// Begin the next batch; None if there is none. Its outcome has to be given before the next.
-    fn next<'py>(&self, py: Python<'py>) -> Option<Batch<'py>> {
-        let mut judging = locked(&self.inner);
-        let slot = judging.reader.begin_next()?;
-        let (plan, records) = judging.reader.bytes(&slot)?;
-        judging.current = Some(slot);
-        Some((
-            slot.number,
-            slot.version,
-            slot.partition,
-            slot.topic_id,
-            PyBytes::new(py, &plan),
-            PyBytes::new(py, &records),
-        ))
+    /// Have batches judged from now on.
+    ///
+    /// `judge` is called with plan, version, partition, topic id, and the records: as `Records`, or
+    /// the batch as bytes where it is large, compressed, not as a producer sends it or beyond the
+    /// limits. `accepted` is its only result that says that all is accepted. `new_header` is as for
+    /// `read`.
+    fn begin(
+        &self,
+        judge: Py<PyAny>,
+        accepted: Py<PyAny>,
+        new_header: Py<PyAny>,
+        max_bytes: usize,
+        max_records: usize,
+    ) {
+        let limits = Limits { max_bytes, max_records };
+        let calls = Calls { judge, accepted, new_header, limits };
+        locked(&self.inner).calls = Some(Arc::new(calls));
+    }
+
+    /// Judge the batches that are there, for so many seconds; without a limit also those that come.
+    ///
+    /// Return whether that is over, for the time or because the other descriptor is readable, and a
+    /// batch that is not accepted: its number, its verdict, whether this is an error instead, and
+    /// how many seconds it took. Its outcome has to be given before the next call. It also returns
+    /// when batches are to be counted (`take_due`), and for signals.
+    #[pyo3(signature = (other, limit_s=None))]
+    fn judge(
+        &self,
+        py: Python<'_>,
+        other: RawFd,
+        limit_s: Option<f64>,
+    ) -> PyResult<(bool, Option<Other>)> {
+        let Some(calls) = locked(&self.inner).calls.clone() else { return Ok((true, None)) };
+        let start = Instant::now();
+        let mut began = start;
+        loop {
+            loop {
+                let mut judging = locked(&self.inner);
+                if std::mem::take(&mut judging.looks) {
+                    let limit_is_over = limit_s.is_some_and(|most| seconds(start, began) > most);
+                    if limit_is_over || judging.reader.is_readable(other)? {
+                        return Ok((true, None));
+                    }
+                    if judging.is_due(began) {
+                        return Ok((false, None));
+                    }
+                }
+                let Some((slot, records)) = judging.begin_next() else { break };
+                let batch = judging.arguments(py, &calls, &slot, &records);
+                drop(judging); // a class may do anything
+                let returned = batch.and_then(|batch| calls.judge.call1(py, batch));
+                let now = Instant::now();
+                let took = now.saturating_duration_since(began);
+                let verdict = match returned {
+                    Ok(verdict) if verdict.is(&calls.accepted) => None,
+                    Ok(verdict) => Some((verdict, false)),
+                    Err(error) => Some((error.into_value(py).into_any(), true)),
+                };
+                if let Some((verdict, is_error)) = verdict {
+                    let other = (slot.number, verdict, is_error, took.as_secs_f64());
+                    return Ok((false, Some(other)));
+                }
+                locked(&self.inner).answer(Outcome::Accepted, now, took);
+                began = now;
+            }
+            let is_other = py.detach(|| {
+                let mut judging = locked(&self.inner);
+                judging.reader.say();
+                if limit_s.is_some() {
+                    return Ok(true);
+                }
+                let timeout_ms = if judging.is_counted { -1 } else { COUNT_EVERY_MS };
+                judging.reader.wait(other, timeout_ms)
+            })?;
+            began = Instant::now();
+            let mut judging = locked(&self.inner);
+            judging.said_at = began;
+            if is_other || judging.is_due(began) || !judging.reader.has_more() {
+                return Ok((is_other, None));
+            }
+        }
     }
 
     /// Give the outcome of the batch that was begun, and how many microseconds it took.
     fn answer(&self, accepted: bool, took_us: u32) {
-        let mut judging = locked(&self.inner);
         let outcome = if accepted { Outcome::Accepted } else { Outcome::Verdict };
-        if let Some(slot) = judging.current.take() {
-            judging.reader.reply(slot, outcome, took_us);
+        let took = Duration::from_micros(took_us.into());
+        locked(&self.inner).answer(outcome, Instant::now(), took);
+    }
+
+    /// Return whether what was judged is to be counted now. It is, then.
+    fn take_due(&self) -> bool {
+        let (mut judging, now) = (locked(&self.inner), Instant::now());
+        let is_due = judging.is_due(now);
+        if is_due {
+            (judging.is_counted, judging.counted_at) = (true, now);
+        }
+        is_due
+    }
+}
+
+impl Judging {
+    /// Begin the next batch; return it and its bytes.
+    fn begin_next(&mut self) -> Option<(Slot, Vec<u8>)> {
+        let slot = self.reader.begin_next()?;
+        let records = self.reader.records(&slot)?;
+        self.current = Some(slot);
+        Some((slot, records))
+    }
+
+    /// Return the arguments for a batch.
+    fn arguments<'py>(
+        &mut self,
+        py: Python<'py>,
+        calls: &Calls,
+        slot: &Slot,
+        records: &[u8],
+    ) -> PyResult<Arguments<'py>> {
+        let plan = self.reader.plan(slot).unwrap_or_default();
+        let plan = same(py, &mut self.plan, &plan);
+        let topic_id = same(py, &mut self.topic_id, &slot.topic_id);
+        let records = match read_here(records, calls.limits) {
+            Some((section, base_timestamp)) => {
+                let new_header = calls.new_header.clone_ref(py);
+                let read = Records::new(section, base_timestamp, None, new_header);
+                Bound::new(py, read)?.into_any()
+            }
+            None => PyBytes::new(py, records).into_any(),
+        };
+        Ok((plan, slot.version, slot.partition, topic_id, records))
+    }
+
+    /// Give the outcome of the current batch, and have the threads know of it in time.
+    fn answer(&mut self, outcome: Outcome, now: Instant, took: Duration) {
+        let Some(slot) = self.current.take() else { return };
+        self.reader.reply(slot, outcome, u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
+        self.is_counted = false;
+        if took > SLOW || now.saturating_duration_since(self.said_at) > SAY_EVERY {
+            self.reader.say();
+            (self.said_at, self.looks) = (now, true);
         }
     }
 
-    /// Have the threads know of the outcomes.
-    fn say(&self) {
-        locked(&self.inner).reader.say();
+    /// Return whether Python is to count what was judged.
+    fn is_due(&self, now: Instant) -> bool {
+        !self.is_counted && now.saturating_duration_since(self.counted_at) > COUNT_EVERY
     }
+}
 
-    /// Wait until there is a batch, or another descriptor is readable; return whether that is so.
-    fn wait(&self, py: Python<'_>, other: RawFd, timeout_ms: i32) -> PyResult<bool> {
-        Ok(py.detach(|| locked(&self.inner).reader.wait(other, timeout_ms))?)
+/// Return the records of a small batch, and the timestamp that theirs refer to; None where Python
+/// has to read it.
+fn read_here(batch: &[u8], limits: Limits) -> Option<(Section, i64)> {
+    let header = batch.first_chunk()?;
+    if batch.len() > READ_HERE_BYTES || is_compressed(batch) {
+        return None;
     }
+    // After a panic here, there is one in Python, which knows what to do about it.
+    let section = catch_unwind(|| read(batch, limits)).ok().flatten()?;
+    Some((section, Header::read(header).base_timestamp))
+}
+
+/// Return bytes for Python: the last if they are the same.
+fn same<'py>(py: Python<'py>, last: &mut Option<Py<PyBytes>>, bytes: &[u8]) -> Bound<'py, PyBytes> {
+    if let Some(last) =
+        last.as_ref().map(|last| last.bind(py)).filter(|last| last.as_bytes() == bytes)
+    {
+        return last.clone();
+    }
+    let fresh = PyBytes::new(py, bytes);
+    *last = Some(fresh.clone().unbind());
+    fresh
+}
+
+fn seconds(from: Instant, to: Instant) -> f64 {
+    to.saturating_duration_since(from).as_secs_f64()
 }

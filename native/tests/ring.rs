@@ -68,7 +68,8 @@ fn a_batch_is_judged() {
     let slot = reader.begin_next().unwrap();
     assert_eq!((slot.number, slot.version, slot.partition, slot.thread), (1, 9, 4, 1));
     assert_eq!(slot.topic_id, [7; 16]);
-    assert_eq!(reader.bytes(&slot).unwrap(), (b"plan".to_vec(), b"records".to_vec()));
+    assert_eq!(reader.plan(&slot).unwrap(), b"plan");
+    assert_eq!(reader.records(&slot).unwrap(), b"records");
     assert_eq!(ring.figures().current, 1);
     reader.reply(slot, Outcome::Accepted, 1500);
     assert!(ring.take(0).is_empty());
@@ -94,6 +95,52 @@ fn a_worker_waits_until_there_is_a_batch() {
     });
     assert!(reader.has_more());
     assert!(!reader.wait(other.as_raw_fd(), 60_000).unwrap());
+}
+
+/// A worker that falls asleep and a thread that submits a batch at every distance in time: each call
+/// arrives.
+#[test]
+fn no_call_is_lost() {
+    let ring = Ring::new(1, 1).unwrap();
+    let mut reader = reader_of(&ring);
+    let (other, stop) = UnixStream::pair().unwrap();
+    let end = Instant::now() + Duration::from_secs(2);
+    let mut random = Random(7);
+    std::thread::scope(|scope| {
+        let judging = scope.spawn(move || {
+            let mut sleeps = 0_u64;
+            while !reader.wait(other.as_raw_fd(), -1).unwrap() {
+                sleeps += 1;
+                while let Some(slot) = reader.begin_next() {
+                    reader.reply(slot, Outcome::Accepted, 0);
+                }
+                reader.say();
+            }
+            sleeps
+        });
+        let done = ring.done_of(0).unwrap();
+        let mut sent = 0;
+        while Instant::now() < end {
+            for _ in 0..random.below(3_000) {
+                std::hint::spin_loop();
+            }
+            let most = 1 + random.below(3);
+            let tickets = (0..most).map(|_| ring.submit(&batch(0, &plan(""), b"r")).unwrap());
+            let mut left = tickets.collect::<HashSet<_>>();
+            sent += most;
+            while !left.is_empty() {
+                let (is_called, _) = wait_for_either(done, stop.as_raw_fd(), 10_000).unwrap();
+                assert!(is_called, "a call is lost after {sent} batches");
+                done.reset();
+                for judged in ring.take(0) {
+                    assert!(left.remove(&judged.ticket));
+                }
+            }
+        }
+        drop(stop);
+        let sleeps = judging.join().unwrap();
+        assert!(sleeps > 10 && sent > 10, "{sleeps} {sent}");
+    });
 }
 
 #[test]
@@ -454,8 +501,8 @@ fn run(seed: u64, ends: bool) {
             7..14 => {
                 if let Some(slot) = in_hand.take() {
                     let outcome = [Outcome::Accepted, Outcome::Verdict][random.below(2) as usize];
-                    let (plan, records) = reader.bytes(&slot).unwrap();
-                    assert_eq!(plan, b"plan");
+                    let records = reader.records(&slot).unwrap();
+                    assert_eq!(reader.plan(&slot).unwrap(), b"plan");
                     by_number.insert(slot.number, (records, outcome));
                     reader.reply(slot, outcome, random.below(40_000) as u32);
                 } else {
@@ -495,7 +542,7 @@ fn run(seed: u64, ends: bool) {
     let mut turns = 0;
     loop {
         if let Some(slot) = in_hand.take() {
-            by_number.insert(slot.number, (reader.bytes(&slot).unwrap().1, Outcome::Accepted));
+            by_number.insert(slot.number, (reader.records(&slot).unwrap(), Outcome::Accepted));
             reader.reply(slot, Outcome::Accepted, 10);
         }
         in_hand = reader.begin_next();

@@ -1,14 +1,21 @@
 """What a worker does with the batches of its ring."""
 
 import socket
+import threading
 import time
 
 import pytest
 
+from penstock import _native
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.engine.workers import messages
 from penstock.engine.workers.processes.ring_batches import RingBatches
+from tests.engine.ring_memory import ACCEPTED as OK
+from tests.engine.ring_memory import LEFT_OUT, RingMemory
+from tests.engine.ring_memory import REFUSED as BAD
+from tests.kafka.records.encoding import encode_batch, values
 
+pytestmark = pytest.mark.skipif(not hasattr(_native, "Ring"), reason="native threads need Linux")
 REFUSED = refused(87, "no", "P")
 
 
@@ -19,54 +26,41 @@ def sockets():
         yield ours, theirs
 
 
-class FakeReader:
-    """A worker's ring with some batches."""
-
-    def __init__(self, batches):
-        self.batches = batches
-        self.answers = []
-        self.signal_count = 0
-
-    def next(self):
-        return self.batches.pop(0) if self.batches else None
-
-    def answer(self, accepted, took_us):
-        self.answers.append(accepted)
-        assert took_us >= 0
-
-    def say(self):
-        self.signal_count += 1
-
-    def wait(self, _descriptor, _timeout_ms):
-        return True
+@pytest.fixture
+def memory():
+    memory = RingMemory()
+    yield memory
+    memory.close()
 
 
 class FakeJudge:
     """Refuses some records, fails for others."""
 
-    def judge_in_ring(self, _plan, _version, _partition, _topic_id, records):
+    limits = 1_000_000, 1_000
+
+    def __init__(self):
+        self.judged = []
+        self.counts = b""
+
+    def judge_in_ring(self, plan, version, partition, topic_id, records):
+        self.judged.append(records)
+        assert (plan, version, partition, topic_id) == (b"plan", 9, 0, bytes(16))
         if records == b"fail":
             raise ValueError("no")
-        return ACCEPTED if records == b"fine" else REFUSED
+        return REFUSED if records == b"bad" else ACCEPTED
 
     def counted(self):
-        return b""
+        return self.counts
 
 
-def test_a_worker_answers_each_batch_and_sends_the_verdicts_that_are_no_acceptance(sockets):
-    ours, theirs = sockets
-    records = [b"fine", b"bad", b"fail", b"fine"]
-    reader = FakeReader(
-        [(number, 9, 0, bytes(16), b"plan", each) for number, each in enumerate(records, 1)]
-    )
-    batches = RingBatches(reader, theirs)
-    batches.judge_some()
-    assert reader.answers == []  # there are no policies yet
-    batches.begin(FakeJudge())
-    batches.judge_until_message()
-    assert reader.answers == [True, False, False, True]
-    assert reader.signal_count
-    received = ours.recv(10_000)
+def batches_of(memory, theirs, judge=None):
+    batches = RingBatches(memory.reader, theirs)
+    batches.begin(judge or FakeJudge())
+    return batches
+
+
+def ring_verdicts(received):
+    """Return the numbers and verdicts in messages."""
     verdicts = []
     while received:
         length, kind = messages.PREFIX.unpack_from(received)
@@ -74,39 +68,142 @@ def test_a_worker_answers_each_batch_and_sends_the_verdicts_that_are_no_acceptan
         assert kind == messages.RING_VERDICT
         verdicts.append(messages.read_verdict(body)[:2])
         received = received[messages.PREFIX.size - 1 + length :]
+    return verdicts
+
+
+def test_a_worker_answers_each_batch_and_sends_the_verdicts_that_are_no_acceptance(memory, sockets):
+    ours, theirs = sockets
+    for records in (b"fine", b"bad", b"fail", b"fine"):
+        memory.write(records)
+    batches = RingBatches(memory.reader, theirs)
+    batches.judge_some()
+    batches.judge_until_message()
+    assert memory.outcomes() == []  # there are no policies yet
+    batches.begin(FakeJudge())
+    batches.judge_some()
+    assert memory.outcomes() == [OK, BAD, BAD, OK]
+    assert memory.is_called()
+    verdicts = ring_verdicts(ours.recv(10_000))
     assert [number for number, _ in verdicts] == [2, 3]
     assert verdicts[0][1] == REFUSED
     assert "ValueError" in verdicts[1][1].message
 
 
-def test_a_message_is_read_although_there_is_always_another_batch(sockets):
+def test_an_interruption_ends_the_worker(memory, sockets):
+    class Interrupted(FakeJudge):
+        def judge_in_ring(self, *_):
+            raise KeyboardInterrupt
+
+    memory.write(b"fine")
+    with pytest.raises(KeyboardInterrupt):
+        batches_of(memory, sockets[1], Interrupted()).judge_some()
+
+
+def test_the_records_of_small_batches_are_read_by_the_ring(memory, sockets):
+    judge = FakeJudge()
+    small = encode_batch(values(b"a", b"b"))
+    large = encode_batch(values(*[bytes(1000)] * 20))
+    many = encode_batch(values(*[b""] * 1001))
+    wrong = small[:-1] + b"x"
+    left = [large, many, wrong, encode_batch(values(b"a"), codec=1), b"", b"x"]
+    for batch in (small, *left):
+        memory.write(batch)
+    batches_of(memory, sockets[1], judge).judge_some()
+    read, *rest = judge.judged
+    assert (read.values, read.keys, read.headers) == ((b"a", b"b"), (b"k", b"k"), ((), ()))
+    assert rest == left
+
+
+def test_a_message_is_read_although_there_is_always_another_batch(memory, sockets):
     ours, theirs = sockets
     ours.send(b"a message")
 
-    class Endless(FakeReader):
-        def next(self):
+    class Endless(FakeJudge):
+        def judge_in_ring(self, *_):
             time.sleep(0.001)
-            return 1, 9, 0, bytes(16), b"plan", b"fine"
+            memory.write(b"fine")
+            return self.verdict
 
-    batches = RingBatches(Endless([]), theirs)
-    batches.begin(FakeJudge())
-    batches.judge_until_message()
+    judge = Endless()
+    memory.write(b"fine")
+    batches = batches_of(memory, theirs, judge)
+    for judge.verdict in (ACCEPTED, REFUSED):
+        batches.judge_until_message()
+        batches.judge_some()  # it ends by itself
     assert theirs.recv(100) == b"a message"
-    batches.judge_some()  # it ends by itself
+    batches.judge_some()
 
 
-def test_a_worker_without_memory_judges_no_more(sockets):
-    _, theirs = sockets
+def test_a_worker_waits_for_batches_and_for_messages(memory, sockets):
+    ours, theirs = sockets
+    judging = threading.Thread(target=batches_of(memory, theirs).judge_until_message)
+    judging.start()
+    for _ in range(3):
+        time.sleep(0.01)
+        memory.write(b"fine")
+        assert memory.is_called(5)
+    ours.send(b"a message")
+    judging.join(5)
+    assert not judging.is_alive()
+    assert memory.outcomes() == [OK] * 3
 
+
+def test_no_call_of_either_end_is_lost(memory, sockets):
+    ours, theirs = sockets
+    judging = threading.Thread(target=batches_of(memory, theirs).judge_until_message)
+    judging.start()
+    count, end = 0, time.monotonic() + 2
+    while time.monotonic() < end:
+        for _ in range(100):
+            time.sleep(count % 3 * 1e-6)  # the worker may be about to sleep, or asleep
+            memory.write(b"fine")
+            count += 1
+            while memory.outcome_count < count:
+                assert memory.is_called(5)
+    ours.send(b"a message")
+    judging.join(5)
+    assert not judging.is_alive()
+    assert memory.wake_count > 10
+
+
+def test_batches_that_were_recalled_are_left_out(memory, sockets):
+    judge = FakeJudge()
+    for _ in range(3):
+        memory.write(b"fine")
+    memory.leave_out(2)
+    batches_of(memory, sockets[1], judge).judge_some()
+    assert memory.outcomes() == [LEFT_OUT, LEFT_OUT, OK]
+    assert judge.judged == [b"fine"]
+
+
+def test_what_was_counted_is_sent_from_time_to_time(memory, sockets):
+    ours, theirs = sockets
+    judge = FakeJudge()
+    judge.counts = b"counts"
+    judging = threading.Thread(target=batches_of(memory, theirs, judge).judge_until_message)
+    judging.start()
+    ours.settimeout(5)
+    for _ in range(2):
+        memory.write(b"fine")
+        assert ours.recv(100) == b"counts"
+    ours.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        ours.recv(100)  # nothing was judged
+    ours.send(b"a message")
+    judging.join(5)
+    assert not judging.is_alive()
+
+
+def test_a_worker_without_memory_judges_no_more(memory, sockets):
     class OutOfMemory(FakeJudge):
         def judge_in_ring(self, *_):
             raise MemoryError
 
-    reader = FakeReader([(number, 9, 0, bytes(16), b"plan", b"") for number in (1, 2)])
-    batches = RingBatches(reader, theirs)
-    batches.begin(OutOfMemory())
+    for _ in range(2):
+        memory.write(b"fine")
+    batches = batches_of(memory, sockets[1], OutOfMemory())
     batches.judge_until_message()
     assert batches.is_ending
-    assert reader.answers == [False]
+    assert memory.outcomes() == [BAD]
     batches.judge_some()
-    assert reader.answers == [False]
+    assert memory.outcomes() == [BAD]

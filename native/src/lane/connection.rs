@@ -77,6 +77,10 @@ pub struct Connection {
     pub stopped: bool,
     /// The most bytes of a batch that is copied to wait for a worker.
     pub copied_max_bytes: usize,
+    /// The events that each side is waited for with the system.
+    pub waited_for: [Interest; 2],
+    /// The side with bytes that are not to be read now.
+    unread: Option<Side>,
     /// When bytes were received last.
     pub last_active: f64,
     /// How many bytes of the client were received.
@@ -109,6 +113,8 @@ impl Connection {
             broker_failed: false,
             stopped: false,
             copied_max_bytes: usize::MAX,
+            waited_for: [Interest { read: false, write: false }; 2],
+            unread: None,
             last_active: now,
             received: 0,
             unread_s: 0.0,
@@ -160,6 +166,17 @@ impl Connection {
             read: from.passed == 0 && !other.has_unsent() && !suspended && !judges,
             write: to.passed > 0 || own.has_unsent(),
         }
+    }
+
+    /// Return whether a side may stay waited for as it is, whatever `interest` is.
+    ///
+    /// While a batch is judged, the client sends nothing in most cases, and is read again soon: two
+    /// calls of the system less. If it does send something, that is noticed once.
+    pub fn stays_waited_for(&mut self, side: Side) -> bool {
+        matches!(side, Side::Client)
+            && self.unread.take() != Some(Side::Client)
+            && self.relay.is_judging()
+            && !self.interest(side).write
     }
 
     /// Return how many bytes of memory are held, also in rings.
@@ -237,6 +254,7 @@ impl Connection {
     /// Read bytes of a side into `room`, and forward them.
     pub fn readable(&mut self, side: Side, room: &mut [u8], now: f64, counts: &Mutex<Counts>) {
         if self.stopped || !self.interest(side).read {
+            self.unread = Some(side);
             return;
         }
         let stream = match side {

@@ -243,17 +243,17 @@ pub fn calls() -> io::Result<(Caller, Called)> {
     Ok((Caller(File::from(write)), Called(File::from(read))))
 }
 
-/// Wait until an end of a pipe or another descriptor is readable; return whether the other descriptor is.
+/// Wait until an end of a pipe or another descriptor is readable; return whether each of them is.
 ///
 /// # Errors
 /// The system does not do it.
-pub fn wait_for_either(called: &Called, other: RawFd, timeout_ms: i32) -> io::Result<bool> {
+pub fn wait_for_either(called: &Called, other: RawFd, timeout_ms: i32) -> io::Result<(bool, bool)> {
     let event = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut events = [event(called.0.as_raw_fd()), event(other)];
     // SAFETY: there are two events.
     match checked(unsafe { libc::poll(events.as_mut_ptr(), 2, timeout_ms) }) {
-        Ok(_) => Ok(events[1].revents != 0),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Ok(_) => Ok((events[0].revents != 0, events[1].revents != 0)),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok((false, false)),
         Err(error) => Err(error),
     }
 }

@@ -35,6 +35,7 @@ const STACK_BYTES: usize = 8 * 1024 * 1024;
 const WAKE: u64 = u64::MAX;
 /// Tokens from here on are those of rings.
 const RINGS: u64 = 1 << 63;
+const READ: Interest = Interest { read: true, write: false };
 const SIDES: [Side; 2] = [Side::Client, Side::Broker];
 
 /// A connection, and its figures after its last read: Python does not wait for a read.
@@ -259,7 +260,8 @@ impl Lane {
         let has_received = !(from_client.is_empty() && from_broker.is_empty());
         let mut connection = Connection::new(client, broker, relay, from_client, from_broker, now);
         connection.set_place(number, worker.place);
-        let waited_for = interests(&connection);
+        connection.waited_for = interests(&connection);
+        let waited_for = connection.waited_for;
         // The threads know it from here on; they wait for its lock.
         let slot = Slot::default();
         let mut place = locked(&slot.connection);
@@ -274,7 +276,7 @@ impl Lane {
                 return Err(error);
             }
         }
-        settle(worker, &self.shared, number, (&slot, &mut connection), (0, waited_for));
+        settle(worker, &self.shared, number, (&slot, &mut connection), 0);
         *place = Some(connection);
         drop(place);
         // Judging the received batches takes too long for Python's loop.
@@ -529,11 +531,11 @@ fn work_on(worker: &Worker, shared: &Shared, number: u64, work: impl FnOnce(&mut
     let Some(slot) = locked(&worker.slots).get(&number).map(Arc::clone) else { return };
     let mut place = locked(&slot.connection);
     let Some(connection) = place.as_mut().filter(|connection| !connection.stopped) else { return };
-    let before = (connection.held_bytes(), interests(connection));
+    let held_before = connection.held_bytes();
     let now = shared.now();
     connection.copied_max_bytes = if shared.is_short() { LOW_USE_BYTES } else { usize::MAX };
     shared.guard(connection, |connection| work(connection, now));
-    settle(worker, shared, number, (&slot, connection), before);
+    settle(worker, shared, number, (&slot, connection), held_before);
 }
 
 /// Note the figures of a connection, wait for its events, or give it back to Python.
@@ -542,7 +544,7 @@ fn settle(
     shared: &Shared,
     number: u64,
     (place, connection): (&Place, &mut Connection),
-    before: (usize, [Interest; 2]),
+    held_before: usize,
 ) {
     let (held, now) = (connection.held_bytes(), shared.now());
     connection.note_unread(now);
@@ -558,7 +560,7 @@ fn settle(
         is_unread: !connection.interest(Side::Client).read,
         at: now,
     };
-    shared.count_held(before.0, held);
+    shared.count_held(held_before, held);
     if held > LOW_USE_BYTES && shared.holds_much() {
         connection.stopped = true;
     }
@@ -567,18 +569,27 @@ fn settle(
             worker.wait_for(ring);
         }
     }
-    let interests = interests(connection);
-    if !connection.stopped && interests != before.1 {
-        for (side, interest) in SIDES.into_iter().zip(interests) {
-            if worker.epoll.modify(connection.socket(side), token(number, side), interest).is_err()
-            {
-                connection.fail();
-            }
-        }
-    }
+    wait_for_events(worker, number, connection);
     if connection.stopped {
         worker.forget(connection);
         shared.give_back(number);
+    }
+}
+
+/// Wait for the events of a connection, where they are others than before.
+fn wait_for_events(worker: &Worker, number: u64, connection: &mut Connection) {
+    for (position, side) in SIDES.into_iter().enumerate() {
+        let (wanted, stays) = (connection.interest(side), connection.stays_waited_for(side));
+        let waited_for = connection.waited_for.get(position).copied();
+        let is_same = waited_for == Some(wanted);
+        if connection.stopped || is_same || (stays && waited_for == Some(READ)) {
+            continue;
+        }
+        if worker.epoll.modify(connection.socket(side), token(number, side), wanted).is_err() {
+            connection.fail();
+        } else if let Some(place) = connection.waited_for.get_mut(position) {
+            *place = wanted;
+        }
     }
 }
 

@@ -71,15 +71,21 @@ impl Reader {
         None
     }
 
-    /// Return the bytes of a batch: its plan, and its records.
-    pub fn bytes(&self, slot: &Slot) -> Option<(Vec<u8>, Vec<u8>)> {
-        let size = |count: u32| usize::try_from(count).ok();
-        let (mut plan, mut records) =
-            (vec![0; size(slot.plan_bytes)?], vec![0; size(slot.record_bytes)?]);
-        let start = DATA.saturating_add(size(slot.start)?);
-        let is_read = self.memory.read(start, &mut plan)
-            && self.memory.read(start.saturating_add(plan.len()), &mut records);
-        is_read.then_some((plan, records))
+    /// Return the plan of a batch.
+    pub fn plan(&self, slot: &Slot) -> Option<Vec<u8>> {
+        self.bytes(slot.start.into(), slot.plan_bytes)
+    }
+
+    /// Return the records of a batch.
+    pub fn records(&self, slot: &Slot) -> Option<Vec<u8>> {
+        let start = u64::from(slot.start).saturating_add(slot.plan_bytes.into());
+        self.bytes(start, slot.record_bytes)
+    }
+
+    fn bytes(&self, start: u64, count: u32) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(count).ok()?];
+        let at = DATA.saturating_add(usize::try_from(start).ok()?);
+        self.memory.read(at, &mut bytes).then_some(bytes)
     }
 
     /// Write the outcome of a batch. The thread knows of it after `say`.
@@ -120,10 +126,21 @@ impl Reader {
             self.set(layout::WAITS, 0);
             return Ok(false);
         }
-        let is_other = wait_for_either(&self.work, other, timeout_ms);
+        let readable = wait_for_either(&self.work, other, timeout_ms);
         self.set(layout::WAITS, 0);
-        self.work.reset();
-        is_other
+        let (is_called, is_other) = readable?;
+        if is_called {
+            self.work.reset();
+        }
+        Ok(is_other)
+    }
+
+    /// Return whether another descriptor is readable.
+    ///
+    /// # Errors
+    /// The system does not do it.
+    pub fn is_readable(&self, other: RawFd) -> io::Result<bool> {
+        wait_for_either(&self.work, other, 0).map(|(_, is_other)| is_other)
     }
 
     fn number(&self, at: usize) -> u64 {

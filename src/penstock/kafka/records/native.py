@@ -14,7 +14,8 @@ from penstock.policy.records import Header
 if TYPE_CHECKING:
     from penstock.kafka.records.stored import StoredBatches, StoredRecords
 
-_new_header = partial(tuple.__new__, Header)
+new_header = partial(tuple.__new__, Header)
+"""What the native module makes headers of records with."""
 
 
 def read(view: memoryview, count: int) -> StoredRecords:
@@ -30,7 +31,7 @@ def read(view: memoryview, count: int) -> StoredRecords:
     (base_timestamp,) = BASE_TIMESTAMP.unpack_from(view, BASE_TIMESTAMP_AT)
     try:
         records: StoredRecords = _native.read(
-            view[HEADER.size :], count, base_timestamp, _new_header
+            view[HEADER.size :], count, base_timestamp, new_header
         )
     except _native.InvalidRecords as wrong:
         raise UnreadableRecords(INVALID_RECORD, str(wrong)) from None
@@ -55,7 +56,7 @@ def read_stored(
     section = view[HEADER.size :]
     try:
         records: StoredRecords = _native.read_stored(
-            section, count, base_timestamp, _new_header, last_offset_delta, log_append_time
+            section, count, base_timestamp, new_header, last_offset_delta, log_append_time
         )
     except _native.InvalidRecords as wrong:
         raise UnreadableRecords(INVALID_RECORD, str(wrong)) from None
@@ -68,4 +69,4 @@ def stored_batches(response: memoryview) -> StoredBatches:
     Args:
         response: The batches. They are copied.
     """
-    return partial(_native.StoredBatches(response).merge, new_header=_new_header)
+    return partial(_native.StoredBatches(response).merge, new_header=new_header)

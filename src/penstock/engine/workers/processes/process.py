@@ -28,7 +28,7 @@ from penstock import _native
 from penstock.configuration import ConfigurationError, PolicyConfiguration
 from penstock.configuration.processes.parent import end_with_parent
 from penstock.engine.chain import Chain, inapplicable, unusable
-from penstock.engine.instances import PolicyInstances
+from penstock.engine.instances import NOBODY, PolicyInstances
 from penstock.engine.interceptors.intercepted_batch import intercept_and_judge
 from penstock.engine.modes.diverting import judge_and_divert
 from penstock.engine.not_now import may_pass
@@ -57,6 +57,7 @@ from penstock.queued_output import log_lines_lost, queue_output_of_worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from penstock.kafka.records.stored import StoredRecords
     from penstock.policy import ClientContext
 
 _BUFFER_BYTES, _BUFFER_KEPT_BYTES = 2**18, 8 * 2**20
@@ -131,16 +132,37 @@ class WorkerJudge:
             max_bytes=self._max_bytes,
         )
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The most bytes of a batch, decompressed, and its most records."""
+        return self._limit, self._max_records
+
     def judge_in_ring(
-        self, plan: bytes, version: int, partition: int, topic_id: bytes, data: bytes
+        self,
+        plan: bytes,
+        version: int,
+        partition: int,
+        topic_id: bytes,
+        records: StoredRecords | bytes,
     ) -> PolicyVerdict:
-        """Judge a batch of a ring: no policy intercepts it, or needs the client."""
-        self._policies.client = _client(b"")
-        chain_and_batch = self._read(plan, version, data)
-        if isinstance(chain_and_batch, PolicyVerdict):
-            return chain_and_batch
-        chain, batch = chain_and_batch
-        return chain.judge(partition, _topic_id(topic_id), StoredColumns(batch.records))
+        """Judge a batch of a ring: no policy intercepts it, or needs the client.
+
+        Args:
+            records: Or the whole batch, where the ring does not read it.
+        """
+        self._policies.client = NOBODY
+        if isinstance(records, bytes):
+            chain_and_batch = self._read(plan, version, records)
+            if isinstance(chain_and_batch, PolicyVerdict):
+                return chain_and_batch
+            chain, batch = chain_and_batch
+            records = batch.records
+        else:
+            try:
+                chain = self._chain(plan)
+            except ConfigurationError as error:
+                return unusable(TopicPlan.decode(plan), error)
+        return chain.judge(partition, _topic_id(topic_id), StoredColumns(records))
 
     def _read(
         self, plan: bytes, version: int, data: bytes | memoryview
