@@ -181,10 +181,16 @@ impl Ring {
         self.number
     }
 
-    /// Note that a thread waits for outcomes from now on; return false if it did before.
-    pub fn begin_waiting(&self, thread: u16, waker: &Arc<Waker>) -> bool {
-        let place = self.threads.get(usize::from(thread));
-        place.is_some_and(|place| place.get().is_none() && place.set(Arc::clone(waker)).is_ok())
+    /// Note that a thread waits for outcomes from now on.
+    pub fn begin_waiting(&self, thread: u16, waker: &Arc<Waker>) {
+        if let Some(place) = self.threads.get(usize::from(thread)) {
+            place.get_or_init(|| Arc::clone(waker));
+        }
+    }
+
+    /// Return whether a thread waits for outcomes.
+    pub fn is_waited_for(&self, thread: u16) -> bool {
+        self.threads.get(usize::from(thread)).is_some_and(|place| place.get().is_some())
     }
 
     /// Return the descriptor of the memory.
@@ -341,13 +347,51 @@ impl Ring {
         }
     }
 
-    /// Wait no more for the outcome of a batch.
-    pub fn withdraw(&self, ticket: u64) {
+    /// Have no thread wait for the outcome of a batch any more; return the outcome if there is one.
+    ///
+    /// A batch that the worker has not begun is left out. Python waits for that which it judges now,
+    /// whose outcome is `LeftOut` with its number, as in a recall.
+    pub fn withdraw(&self, ticket: u64) -> Option<Judged> {
         let mut state = locked(&self.state);
-        if let Some(entry) = state.entries.iter_mut().find(|entry| entry.ticket == ticket) {
-            entry.is_withdrawn = true;
-        } else if state.turns.iter().any(|waiting| waiting.head.ticket == ticket) {
+        let is_it = |entry: &&mut Entry| entry.ticket == ticket && !entry.is_withdrawn;
+        if let Some((number, entry)) =
+            (state.first..).zip(&mut state.entries).find(|(_, entry)| is_it(entry))
+            && !entry.is_answered
+        {
+            let (thread, connection) = (entry.thread, entry.connection);
+            if let Some(left_out) = self.memory.number(layout::left_out(number)) {
+                left_out.store(1, Ordering::SeqCst);
+            }
+            let is_current = self.figure(layout::CURRENT) == number;
+            // It may have an outcome that its thread has not taken.
+            self.read_for(&mut state, thread);
+            let judged = state.take_recalled_of(ticket);
+            if judged.is_none()
+                && let Some(entry) = state.entries.iter_mut().find(|entry| entry.ticket == ticket)
+            {
+                (entry.is_withdrawn, entry.is_pythons) = (true, is_current);
+                let outcome = Outcome::LeftOut;
+                let of = Judged { connection, ticket, outcome, number, took_s: 0.0 };
+                return is_current.then_some(of);
+            }
+            return judged;
+        }
+        if state.turns.iter().any(|waiting| waiting.head.ticket == ticket) {
             state.withdrawn.push(ticket);
+        }
+        state.take_recalled_of(ticket)
+    }
+
+    /// Keep the outcomes for a thread until it takes them.
+    fn read_for(&self, state: &mut State, thread: u16) {
+        let mut judged = Vec::new();
+        if self.read(state, thread, &mut judged).is_none() {
+            self.is_broken.store(true, Ordering::Release);
+            state.is_closed = true;
+        }
+        if !judged.is_empty() {
+            state.recalled.extend(judged.into_iter().map(|of| (thread, of)));
+            self.wake_threads();
         }
     }
 
@@ -374,12 +418,7 @@ impl Ring {
 
     fn recall_all(&self, state: &mut State) -> Vec<u8> {
         for thread in (0_u16..).take(self.done.len()) {
-            let mut judged = Vec::new();
-            if self.read(state, thread, &mut judged).is_none() {
-                self.is_broken.store(true, Ordering::Release);
-                state.is_closed = true;
-            }
-            state.recalled.extend(judged.into_iter().map(|of| (thread, of)));
+            self.read_for(state, thread);
         }
         if let Some(left_out) = self.memory.number(layout::LEFT_OUT) {
             left_out.store(state.last_number(), Ordering::SeqCst);
@@ -402,7 +441,14 @@ impl Ring {
 
     /// Return what became of the batches for which Python waits, but for those with a verdict.
     pub fn take_late(&self) -> Late {
-        std::mem::take(&mut locked(&self.state).late)
+        let mut state = locked(&self.state);
+        // Their threads may not look any more.
+        if state.entries.iter().any(|entry| entry.is_pythons && !entry.is_answered) {
+            for thread in (0_u16..).take(self.done.len()) {
+                self.read_for(&mut state, thread);
+            }
+        }
+        std::mem::take(&mut state.late)
     }
 
     /// Return whether it takes no more batches, and a thread has nothing to learn of any.
@@ -558,6 +604,11 @@ impl State {
         }
         let of_thread = self.recalled.extract_if(.., |(of, _)| *of == thread);
         of_thread.map(|(_, judged)| judged).collect()
+    }
+
+    fn take_recalled_of(&mut self, ticket: u64) -> Option<Judged> {
+        let place = self.recalled.iter().position(|(_, of)| of.ticket == ticket)?;
+        Some(self.recalled.swap_remove(place).1)
     }
 
     /// Let the places of batches that have an outcome be used again.
