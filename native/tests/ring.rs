@@ -200,6 +200,25 @@ fn a_batch_that_is_left_out_as_it_is_begun_is_judged_again() {
 }
 
 #[test]
+fn a_batch_that_is_withdrawn_as_it_is_begun_is_judged_again() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let mut reader = reader_of(&ring);
+    let memory = Memory::open(ring.memory().as_raw_fd(), layout::BYTES).unwrap();
+    let first = ring.submit(&batch(0, &plan("p"), b"records")).unwrap();
+    let second = ring.submit(&batch(0, &plan("p"), b"records")).unwrap();
+    // The worker has noted the batch, and does not know yet that it is withdrawn.
+    memory.number(layout::CURRENT).unwrap().store(1, Ordering::SeqCst);
+    let judged = ring.withdraw(first).unwrap();
+    assert_eq!((judged.outcome, judged.number), (Outcome::LeftOut, 1));
+    assert_eq!(ring.withdraw(first), None);
+    // The batch behind it stays.
+    assert_eq!(reader.begin_next().unwrap().number, 2);
+    assert!(ring.take(0).is_empty());
+    assert_eq!(ring.take_late(), Late { accepted: vec![], left_out: vec![1] });
+    assert_eq!(ring.withdraw(second).unwrap().number, 2);
+}
+
+#[test]
 fn a_plan_is_never_read_from_the_memory() {
     let ring = Ring::new(1, THREADS.into()).unwrap();
     let mut reader = reader_of(&ring);

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import threading
 
 import pytest
@@ -11,7 +12,7 @@ from tests.gateways import wait_until
 from tests.integration.reading import values_of
 from tests.kafka.records.encoding import encode_batch, values
 from tests.metrics import scrape
-from tests.raw import RawClient, produce_request, produced
+from tests.raw import RawClient, parse_response, produce_request, produced
 
 POLICIES = """
 import os, time
@@ -73,6 +74,15 @@ class Producer:
         responses = produced(self.client.call(produce_request([(self.topic, partitions)])))
         of_partitions = (responses[self.topic, number] for number in range(len(batches)))
         return [(response.error_code, response.error_message) for response in of_partitions]
+
+    def send_all(self, *contents):
+        """Send a batch for each content, and read no response; return the requests."""
+        requests = [
+            produce_request([(self.topic, [(0, encode_batch(values(content)))])])
+            for content in contents
+        ]
+        self.client.send(b"".join(self.client.frame(request) for request in requests))
+        return requests
 
     def begin(self, gate):
         """Send a batch whose policy waits for a file; return the thread and its response list."""
@@ -222,3 +232,34 @@ def test_batches_count_the_same_with_rings_and_without(start, topic):
         assert count == batch_count
         (seconds,) = through_rings.of(f"penstock_{part}_seconds_sum").values()
         assert 0 < seconds < 60
+
+
+def test_requests_behind_a_batch_that_is_recalled_are_answered_in_order(
+    running, topic, stored, tmp_path
+):
+    gate = tmp_path / "gate"
+    contents = [b"one", b"two", b"gate " + bytes(gate), b"bad", b"three", b"four"]
+    with Producer(running, topic("t")) as producer:
+        requests = producer.send_all(*contents)
+        wait_until(lambda: b"gate" in traced(tmp_path))
+        for pid in running.workers():
+            os.kill(pid, signal.SIGKILL)
+        gate.touch()
+        frames = [producer.client.receive() for _ in requests]
+    responses = [parse_response(frame, 0, requests[0].__version__) for frame in frames]
+    codes = [produced(response)[producer.topic, 0].error_code for response in responses]
+    assert codes == [0, 0, 0, 87, 0, 0]
+    numbers = [int.from_bytes(frame[4:8], "big") for frame in frames]
+    assert numbers == list(range(numbers[0], numbers[0] + len(frames)))
+    found = [value for value in values_of(stored(producer.topic)) if value != b"first"]
+    assert found == [content for content in contents if content != b"bad"]
+
+
+def test_a_client_that_only_stops_to_send_gets_its_response(running, topic, stored):
+    with Producer(running, topic("t")) as producer:
+        (request,) = producer.send_all(b"last")
+        producer.client.socket.shutdown(socket.SHUT_WR)
+        response = produced(producer.client.response(type(request)))[producer.topic, 0]
+        assert (response.error_code, response.error_message) == (0, None)
+        assert producer.client.closed()
+    assert values_of(stored(producer.topic))[-1] == b"last"

@@ -12,6 +12,7 @@ use super::epoll::Interest;
 use super::locked;
 use super::relay::{Passed, REQUEST_HEAD_BYTES, Relay, State};
 use super::stream::{Behind, Received, Stream};
+use super::waiting::Rings;
 use super::worked::Early;
 use crate::ring::sender::{Judged, Ring};
 
@@ -89,8 +90,8 @@ pub struct Connection {
     unread_s: f64,
     /// Since when it is not read.
     unread_since: Option<f64>,
-    /// Its number, and that of its thread.
-    place: (u64, u16),
+    /// Its number, and the rings of its thread.
+    place: Option<(u64, Arc<Rings>)>,
 }
 
 impl Connection {
@@ -113,19 +114,19 @@ impl Connection {
             broker_failed: false,
             stopped: false,
             copied_max_bytes: usize::MAX,
-            waited_for: [Interest { read: false, write: false }; 2],
+            waited_for: [Interest::NONE; 2],
             unread: None,
             last_active: now,
             received: 0,
             unread_s: 0.0,
             unread_since: None,
-            place: (0, 0),
+            place: None,
         }
     }
 
-    /// Name the connection, and its thread, for workers.
-    pub const fn set_place(&mut self, number: u64, thread: u16) {
-        self.place = (number, thread);
+    /// Name the connection for workers, and the rings of its thread.
+    pub fn set_place(&mut self, number: u64, rings: Arc<Rings>) {
+        self.place = Some((number, rings));
     }
 
     /// Forward the bytes that were received before the lane had the connection.
@@ -162,9 +163,12 @@ impl Connection {
         };
         let suspended = matches!(side, Side::Client) && self.relay.is_suspended();
         let judges = matches!(side, Side::Client) && self.relay.is_judging();
+        let read = from.passed == 0 && !other.has_unsent() && !suspended && !judges;
         Interest {
-            read: from.passed == 0 && !other.has_unsent() && !suspended && !judges,
+            read,
             write: to.passed > 0 || own.has_unsent(),
+            // Nothing else of the connection might happen for as long as a batch is judged.
+            end: matches!(side, Side::Client) && (judges || read),
         }
     }
 
@@ -315,6 +319,14 @@ impl Connection {
         }
     }
 
+    /// Handle that a client sends nothing more, while its batches are judged: Python finds the end
+    /// behind its requests, and knows which of them are to be judged and answered then.
+    pub const fn ended(&mut self) {
+        if self.relay.is_judging() {
+            self.stopped = true;
+        }
+    }
+
     /// Close the connection: the lane has failed itself.
     pub const fn fail(&mut self) {
         self.failed(Side::Client);
@@ -370,18 +382,20 @@ impl Connection {
     /// Have workers judge the batches of the next request, if it waits for that.
     fn submit(&mut self, now: f64) {
         let waiting = self.to_broker.bytes.get(self.to_broker.passed..).unwrap_or_default();
-        let (number, thread) = self.place;
+        let place = self.place.as_ref();
         if let Some(judging) = self.relay.judging().filter(|judging| !judging.is_begun())
-            && !judging.begin(waiting, number, thread, self.copied_max_bytes, now)
+            && !place.is_some_and(|(number, rings)| {
+                judging.begin(waiting, *number, rings, self.copied_max_bytes, now)
+            })
         {
             self.relay.end_judging();
             self.stopped = true;
         }
     }
 
-    /// Return the rings of the workers that judge batches of this connection.
-    pub fn rings(&mut self) -> impl Iterator<Item = &Arc<Ring>> {
-        self.relay.judging().into_iter().flat_map(|judging| judging.rings())
+    /// Have no worker judge batches for the lane any more: Python continues.
+    pub fn end_judging(&mut self) {
+        self.relay.end_judging();
     }
 
     /// Note the outcome of a batch, and continue if it was the last.

@@ -17,6 +17,26 @@ pub struct Interest {
     pub read: bool,
     /// Room to write.
     pub write: bool,
+    /// That the other side sends nothing more, although it is not read.
+    pub end: bool,
+}
+
+impl Interest {
+    /// Nothing.
+    pub const NONE: Self = Self { read: false, write: false, end: false };
+    /// Bytes to read.
+    pub const READ: Self = Self { read: true, ..Self::NONE };
+}
+
+/// The end of a connection, or of a direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// None.
+    None,
+    /// The other side sends nothing more, and that was waited for.
+    Sending,
+    /// The connection is closed or failed, whatever it was waited for.
+    Connection,
 }
 
 /// An event of a socket.
@@ -28,8 +48,8 @@ pub struct Event {
     pub readable: bool,
     /// There is room.
     pub writable: bool,
-    /// The connection is closed or failed, whatever it was waited for.
-    pub broken: bool,
+    /// What has ended.
+    pub end: End,
 }
 
 /// A level-triggered epoll instance.
@@ -66,8 +86,7 @@ impl Epoll {
 
     /// Wait for a socket no longer; nothing happens if it is not waited for.
     pub fn remove(&self, socket: &impl AsFd) {
-        let nothing = Interest { read: false, write: false };
-        let _ = self.control(libc::EPOLL_CTL_DEL, socket.as_fd(), 0, nothing);
+        let _ = self.control(libc::EPOLL_CTL_DEL, socket.as_fd(), 0, Interest::NONE);
     }
 
     /// Return how many descriptors are waited for.
@@ -90,6 +109,9 @@ impl Epoll {
         }
         if interest.write {
             flags |= libc::EPOLLOUT;
+        }
+        if interest.end {
+            flags |= libc::EPOLLRDHUP;
         }
         let mut event = libc::epoll_event { events: flags.cast_unsigned(), u64: token };
         // SAFETY: both descriptors are open, and the event is read during the call only.
@@ -120,7 +142,13 @@ impl Epoll {
                 token: event.u64,
                 readable: flags & libc::EPOLLIN != 0,
                 writable: flags & libc::EPOLLOUT != 0,
-                broken: flags & (libc::EPOLLHUP | libc::EPOLLERR) != 0,
+                end: if flags & (libc::EPOLLHUP | libc::EPOLLERR) != 0 {
+                    End::Connection
+                } else if flags & libc::EPOLLRDHUP != 0 {
+                    End::Sending
+                } else {
+                    End::None
+                },
             }
         }));
         Ok(())

@@ -54,6 +54,8 @@ mod tls_record;
 #[cfg(target_os = "linux")]
 pub mod tls_settings;
 #[cfg(target_os = "linux")]
+pub mod waiting;
+#[cfg(target_os = "linux")]
 pub mod worked;
 mod zstd;
 

@@ -363,11 +363,13 @@ impl Relay {
         std::mem::take(&mut self.early)
     }
 
-    /// Have no worker judge batches of the request any more.
+    /// Wait for no outcome of a batch of the request any more: it is Python's, with the outcomes
+    /// that there are.
     #[cfg(target_os = "linux")]
     pub fn end_judging(&mut self) {
-        if let Some(judging) = self.judging.take() {
+        if let Some(mut judging) = self.judging.take() {
             judging.withdraw();
+            self.early = judging.outcomes();
         }
     }
 
@@ -384,7 +386,6 @@ impl Relay {
             Decision::Accepted if judging.request.holds(frame, &self.table) => {}
             _ => {
                 // If policies have changed, Python finds that a plan is another.
-                self.early = judging.outcomes();
                 self.end_judging();
                 return true;
             }

@@ -17,14 +17,14 @@ use std::time::Instant;
 
 use super::connection::{Connection, GivenBack, Side};
 use super::counts::{Collected, Counts};
-use super::epoll::{Epoll, Event, Interest, Waker, duplicate};
+use super::epoll::{End, Epoll, Event, Interest, Waker, duplicate};
 use super::locked;
 use super::panics;
 use super::relay::{Limits, Relay, State};
 use super::stream::Stream;
 use super::table::Table;
 use super::tls::{Phase, Tls};
-use crate::ring::sender::Ring;
+use super::waiting::{RINGS, Rings};
 
 const READ_BYTES: usize = 256 * 1024;
 /// A connection that holds no more may stay, however much is held altogether. Python, too,
@@ -33,9 +33,7 @@ const LOW_USE_BYTES: usize = 16 * 1024;
 /// Schemas are judged inside each other, up to a depth that Python's threads have room for, too.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
 const WAKE: u64 = u64::MAX;
-/// Tokens from here on are those of rings.
-const RINGS: u64 = 1 << 63;
-const READ: Interest = Interest { read: true, write: false };
+const READ: Interest = Interest { read: true, write: false, end: true };
 const SIDES: [Side; 2] = [Side::Client, Side::Broker];
 
 /// A connection, and its figures after its last read: Python does not wait for a read.
@@ -120,18 +118,14 @@ impl Shared {
 
 /// A thread, as the others see it.
 struct Worker {
-    epoll: Epoll,
+    epoll: Arc<Epoll>,
     waker: Arc<Waker>,
     slots: Mutex<HashMap<u64, Slot>>,
     /// Connections with bytes that were received before it had them.
     begun: Mutex<Vec<u64>>,
     counts: Mutex<Counts>,
-    /// Its place among the threads.
-    place: u16,
-    /// The rings whose outcomes it waits for, by their tokens.
-    rings: Mutex<HashMap<u64, Arc<Ring>>>,
-    /// The last of these tokens.
-    last_ring: AtomicU64,
+    /// The rings whose outcomes it waits for.
+    rings: Arc<Rings>,
     /// Whether its thread has ended before its time. It is set while `slots` is locked.
     has_failed: AtomicBool,
 }
@@ -198,19 +192,18 @@ impl Lane {
             next: AtomicU64::new(0),
         };
         for place in 0..u16::try_from(threads.max(1)).unwrap_or(1) {
+            let (epoll, waker) = (Arc::new(Epoll::new()?), Arc::new(Waker::new()?));
+            let rings = Arc::new(Rings::new(place, Arc::clone(&epoll), Arc::clone(&waker)));
             let worker = Arc::new(Worker {
-                epoll: Epoll::new()?,
-                waker: Arc::new(Waker::new()?),
+                epoll,
+                waker,
                 slots: Mutex::default(),
                 begun: Mutex::default(),
                 counts: Mutex::new(Counts::new(bounds)),
-                place,
-                rings: Mutex::default(),
-                last_ring: AtomicU64::new(RINGS),
+                rings,
                 has_failed: AtomicBool::new(false),
             });
-            let read = Interest { read: true, write: false };
-            worker.epoll.add(&*worker.waker, WAKE, read)?;
+            worker.epoll.add(&*worker.waker, WAKE, Interest::READ)?;
             let (of_thread, shared) = (Arc::clone(&worker), Arc::clone(&lane.shared));
             let started = thread::Builder::new()
                 .name("penstock-lane".into())
@@ -259,7 +252,7 @@ impl Lane {
         let (client, broker) = (Stream::new(client, client_tls), Stream::new(broker, broker_tls));
         let has_received = !(from_client.is_empty() && from_broker.is_empty());
         let mut connection = Connection::new(client, broker, relay, from_client, from_broker, now);
-        connection.set_place(number, worker.place);
+        connection.set_place(number, Arc::clone(&worker.rings));
         connection.waited_for = interests(&connection);
         let waited_for = connection.waited_for;
         // The threads know it from here on; they wait for its lock.
@@ -413,24 +406,6 @@ impl Worker {
         }
     }
 
-    /// Wait for the outcomes of a ring, and no longer for those of workers that have ended.
-    fn wait_for(&self, ring: &Arc<Ring>) {
-        let token = self.last_ring.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let mut rings = locked(&self.rings);
-        rings.retain(|_, ring| {
-            let is_over = ring.is_over(self.place);
-            if let Some(done) = ring.done_of(self.place).filter(|_| is_over) {
-                self.epoll.remove(done);
-            }
-            !is_over
-        });
-        rings.insert(token, Arc::clone(ring));
-        if let Some(done) = ring.done_of(self.place) {
-            // Without descriptors or memory left, Python's ticks find that nothing continues.
-            let _ = self.epoll.add(done, token, Interest { read: true, write: false });
-        }
-    }
-
     /// Give all connections back: the thread has failed.
     fn fail(&self, shared: &Shared) {
         let slots = {
@@ -443,6 +418,7 @@ impl Worker {
         for (number, slot) in slots {
             if let Some(connection) = locked(&slot.connection).as_mut().filter(|one| !one.stopped) {
                 connection.stopped = true;
+                connection.end_judging();
                 self.forget(connection);
                 shared.give_back(number);
             }
@@ -471,8 +447,7 @@ fn serve(worker: &Worker, shared: &Shared) -> io::Result<()> {
             if event.token == WAKE {
                 worker.waker.reset();
                 begin(worker, shared);
-                let tokens: Vec<u64> = locked(&worker.rings).keys().copied().collect();
-                for token in tokens {
+                for token in worker.rings.tokens() {
                     continue_judged(worker, shared, token); // batches were recalled
                 }
             } else if event.token >= RINGS {
@@ -495,11 +470,8 @@ fn begin(worker: &Worker, shared: &Shared) {
 
 /// Continue with the connections whose batches have an outcome.
 fn continue_judged(worker: &Worker, shared: &Shared, token: u64) {
-    let Some(ring) = locked(&worker.rings).get(&token).map(Arc::clone) else { return };
-    if let Some(done) = ring.done_of(worker.place) {
-        done.reset();
-    }
-    for judged in ring.take(worker.place) {
+    let Some((ring, outcomes)) = worker.rings.take(token) else { return };
+    for judged in outcomes {
         work_on(worker, shared, judged.connection, |connection, now| {
             connection.judged(&ring, judged, now, &worker.counts);
         });
@@ -512,7 +484,7 @@ fn handle(worker: &Worker, shared: &Shared, event: &Event, room: &mut [u8]) {
         if event.writable {
             connection.writable(side, now, &worker.counts);
         }
-        if event.readable || event.broken {
+        if event.readable || event.end == End::Connection {
             let mut most = room.len();
             if shared.is_short() {
                 most = connection.readable_in_shortage(side).min(most);
@@ -520,8 +492,10 @@ fn handle(worker: &Worker, shared: &Shared, event: &Event, room: &mut [u8]) {
             let room = room.get_mut(..most).unwrap_or_default();
             connection.readable(side, room, now, &worker.counts);
         }
-        if event.broken {
-            connection.broken(side);
+        match event.end {
+            End::None => {}
+            End::Sending => connection.ended(),
+            End::Connection => connection.broken(side),
         }
     });
 }
@@ -564,13 +538,9 @@ fn settle(
     if held > LOW_USE_BYTES && shared.holds_much() {
         connection.stopped = true;
     }
-    for ring in connection.rings() {
-        if ring.begin_waiting(worker.place, &worker.waker) {
-            worker.wait_for(ring);
-        }
-    }
     wait_for_events(worker, number, connection);
     if connection.stopped {
+        connection.end_judging();
         worker.forget(connection);
         shared.give_back(number);
     }
@@ -614,8 +584,13 @@ mod tests {
     use std::io::Write;
 
     use super::super::relay::{Exchange, Receiving};
-    use super::super::table::Action;
+    use super::super::table::{Action, Topic};
+    use super::super::worked::Worked;
     use super::*;
+    use crate::ring::layout::Outcome;
+    use crate::ring::pool::Pool;
+    use crate::ring::reader::Reader;
+    use crate::ring::sender::Ring;
 
     const LIMITS: Limits = Limits { request_max_bytes: 100, valid_until: f64::INFINITY };
 
@@ -637,6 +612,30 @@ mod tests {
 
     fn adopt(lane: &Lane, client: RawFd, broker: RawFd) -> io::Result<Option<u64>> {
         adopt_with(lane, client, broker, vec![])
+    }
+
+    fn adopt_by(
+        lane: &Lane,
+        table: Table,
+        (client, broker): (&TcpStream, &TcpStream),
+        from_client: Vec<u8>,
+    ) -> io::Result<Option<u64>> {
+        let adopted = Adopted {
+            client: client.as_raw_fd(),
+            broker: broker.as_raw_fd(),
+            client_tls: None,
+            broker_tls: None,
+            state: State::default(),
+            from_client,
+            from_broker: vec![],
+            limits: LIMITS,
+        };
+        lane.adopt(adopted, Arc::new(table))
+    }
+
+    fn reader_of(ring: &Ring) -> Reader {
+        let done: Vec<_> = ring.done().map(|each| each.as_raw_fd()).collect();
+        Reader::open(ring.memory().as_raw_fd(), ring.work().as_raw_fd(), &done).unwrap()
     }
 
     fn adopt_with(
@@ -683,6 +682,75 @@ mod tests {
         assert_eq!(lane.panics(), 1);
         assert!(!lane.take(number).unwrap().client_failed);
         assert_eq!(taken(), None);
+    }
+
+    /// A request with a batch that a worker judges; its table, the ring, and a lane whose threads have
+    /// ended.
+    fn judged_by_a_worker() -> (Vec<u8>, Table, Arc<Ring>, Lane) {
+        let mut request = vec![0, 0, 0, 36, 0, 5, 0, 9, 0, 0, 0, 1, 0, 1, b'c', 0, 0, 0, 1];
+        request.extend([0, 0, 0, 9, 2, 2, b't', 2, 0, 0, 0, 0, 5, b'd', b'a', b't', b'a', 0, 0, 0]);
+        request[3] = u8::try_from(request.len() - 4).unwrap();
+        let (ring, pool) = (Arc::new(Ring::new(1, 1).unwrap()), Pool::default());
+        pool.set(vec![Some(Arc::clone(&ring))]);
+        let table = Table::new([(5, 0, vec![Action::ProduceWhole; 10])]);
+        let worked = Worked::new("t", "policies", b"plan", [7; 16], Arc::new(pool));
+        table.know_name(b"t", Topic::Worked(Arc::new(worked)), f64::INFINITY);
+        table.note_worked();
+        let lane = Lane::start(1, &[], usize::MAX, 0.0).unwrap();
+        lane.close();
+        (request, table, ring, lane)
+    }
+
+    #[test]
+    fn a_batch_is_pythons_if_its_outcome_cannot_be_waited_for() {
+        let (request, table, ring, lane) = judged_by_a_worker();
+        let worker = &lane.workers[0];
+        // The system refuses to wait twice for the same.
+        worker.epoll.add(ring.done_of(0).unwrap(), RINGS, Interest::READ).unwrap();
+        let (client, broker) = (connected(), connected());
+        let number = adopt_by(&lane, table, (&client, &broker), request.clone()).unwrap().unwrap();
+        begin(worker, &lane.shared);
+        assert_eq!(lane.ready(), [number]);
+        assert_eq!(ring.figures().written, 0);
+        let back = lane.take(number).unwrap();
+        assert_eq!((back.from_client, back.early.len()), (request, 0));
+        assert!(!back.client_failed && !back.broker_failed);
+    }
+
+    #[test]
+    fn a_connection_whose_events_cannot_be_waited_for_is_given_back_with_its_batch() {
+        let (request, table, ring, lane) = judged_by_a_worker();
+        let worker = &lane.workers[0];
+        let (client, broker) = (connected(), connected());
+        let number = adopt_by(&lane, table, (&client, &broker), request.clone()).unwrap().unwrap();
+        let slot = Arc::clone(&locked(&worker.slots)[&number]);
+        worker.epoll.remove(locked(&slot.connection).as_ref().unwrap().socket(Side::Client));
+        begin(worker, &lane.shared);
+        assert_eq!(lane.ready(), [number]);
+        let back = lane.take(number).unwrap();
+        assert_eq!((back.from_client, back.early.len()), (request, 0));
+        assert!(!back.client_failed && !back.broker_failed);
+        // The worker does not judge it: Python has it judged.
+        let mut reader = reader_of(&ring);
+        assert!(reader.begin_next().is_none());
+        assert!(ring.take(0).is_empty());
+        assert_eq!((ring.figures().written, ring.figures().answered), (1, 1));
+        assert_eq!(worker.epoll.count(), 2); // the waker, and the ring
+    }
+
+    #[test]
+    fn a_batch_in_hand_comes_back_with_the_connections_of_a_thread_that_has_failed() {
+        let (request, table, ring, lane) = judged_by_a_worker();
+        let (client, broker) = (connected(), connected());
+        let number = adopt_by(&lane, table, (&client, &broker), request).unwrap().unwrap();
+        begin(&lane.workers[0], &lane.shared);
+        let mut reader = reader_of(&ring);
+        let slot = reader.begin_next().unwrap();
+        lane.workers[0].fail(&lane.shared);
+        let back = lane.take(number).unwrap();
+        assert_eq!((back.early[0].number, back.early[0].is_accepted), (1, false));
+        reader.reply(slot, Outcome::Accepted, 5);
+        assert_eq!(ring.take_late().accepted, [1]);
     }
 
     #[test]

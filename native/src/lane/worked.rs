@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::counts::Labels;
 use super::produce::Request;
 use super::relay::Exchange;
+use super::waiting::Rings;
 use crate::ring::layout::Outcome;
 use crate::ring::pool::Pool;
 use crate::ring::sender::{Batch, Judged, Ring};
@@ -124,25 +125,30 @@ impl Judging {
         self.is_begun
     }
 
-    /// Submit the batches; return false if Python has to have them judged. Batches with
-    /// more than `copied_max_bytes` do not wait until a worker has room.
+    /// Submit the batches of a connection, whose thread waits for their outcomes with `waits`;
+    /// return false if Python has to have them judged. Batches with more than `copied_max_bytes`
+    /// do not wait until a worker has room.
     pub fn begin(
         &mut self,
         frame: &[u8],
         connection: u64,
-        thread: u16,
+        waits: &Rings,
         copied_max_bytes: usize,
         now: f64,
     ) -> bool {
         (self.is_begun, self.begun_at) = (true, now);
         let rings = self.request.worked.iter().map(WorkedBatch::ring);
         let Some(rings) = rings.collect::<Option<Vec<_>>>() else { return false };
+        // No outcome may come that nobody waits for.
+        if !rings.iter().all(|ring| waits.wait_for(ring)) {
+            return false;
+        }
         for (batch, ring) in self.request.worked.iter().zip(rings) {
             let topic = &batch.topic;
             let Some(records) = frame.get(batch.records.clone()) else { break };
             let submitted = ring.submit(&Batch {
                 connection,
-                thread,
+                thread: waits.thread(),
                 version: self.exchange.version,
                 partition: batch.partition,
                 topic_id: batch.topic_id.unwrap_or(topic.topic_id),
@@ -162,11 +168,6 @@ impl Judging {
     pub fn ring_bytes(&self) -> usize {
         let open = self.submitted.iter().filter(|batch| batch.judged.is_none());
         open.fold(0, |bytes, batch| bytes.saturating_add(batch.bytes))
-    }
-
-    /// Return the rings that have its batches.
-    pub fn rings(&self) -> impl Iterator<Item = &Arc<Ring>> {
-        self.submitted.iter().map(|batch| &batch.ring)
     }
 
     /// Note the outcome of a batch.
@@ -222,10 +223,10 @@ impl Judging {
             .collect()
     }
 
-    /// Wait for no outcome any more.
-    pub fn withdraw(&self) {
-        for batch in self.submitted.iter().filter(|batch| batch.judged.is_none()) {
-            batch.ring.withdraw(batch.ticket);
+    /// Wait for no outcome any more. Python waits for those of the batches that a worker has begun.
+    pub fn withdraw(&mut self) {
+        for batch in self.submitted.iter_mut().filter(|batch| batch.judged.is_none()) {
+            batch.judged = batch.ring.withdraw(batch.ticket);
         }
     }
 }

@@ -24,6 +24,8 @@ pub const BATCHES_MAX: usize = 1024;
 const SLOTS: usize = 4096;
 /// The bytes of a slot.
 pub const SLOT_BYTES: usize = 64;
+/// Within a slot, behind its fields.
+const LEFT_OUT_AT: usize = 56;
 const REPLIES: usize = SLOTS + BATCHES_MAX * SLOT_BYTES;
 /// The bytes of an outcome.
 pub const REPLY_BYTES: usize = 16;
@@ -51,6 +53,11 @@ pub fn reply(thread: usize, before: u64) -> usize {
 /// Return where the number of outcomes of a thread is.
 pub fn outcomes(thread: usize) -> usize {
     OUTCOMES.saturating_add(thread.saturating_mul(64))
+}
+
+/// Return where it is said that a single batch is to be left out: not 0. By the gateway.
+pub fn left_out(number: u64) -> usize {
+    slot(number).saturating_add(LEFT_OUT_AT)
 }
 
 fn index(number: u64) -> usize {

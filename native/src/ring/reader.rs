@@ -62,7 +62,9 @@ impl Reader {
             }
             self.set(layout::CURRENT, number);
             // It may have been recalled before it was known that it is being judged.
-            if number <= self.number(layout::LEFT_OUT) {
+            let is_left_out = number <= self.number(layout::LEFT_OUT)
+                || self.number(layout::left_out(number)) != 0;
+            if is_left_out {
                 self.reply(slot, Outcome::LeftOut, 0);
                 continue;
             }

@@ -211,6 +211,11 @@ impl Ring {
         is_first
     }
 
+    /// Return whether a thread waits for outcomes.
+    pub fn is_waited_for(&self, thread: u16) -> bool {
+        self.threads.get(usize::from(thread)).is_some_and(|place| place.get().is_some())
+    }
+
     /// Return the descriptor of the memory.
     pub fn memory(&self) -> BorrowedFd<'_> {
         self.memory.as_fd()
@@ -327,15 +332,20 @@ impl Ring {
     /// Outcomes for all threads are read: batches that wait do not wait for a thread that takes none.
     pub fn take_at(&self, thread: u16, now: Instant) -> Vec<Judged> {
         let mut state = locked(&self.state);
-        // What is broken is not read again: each thread that it wakes takes here, too.
-        if !self.is_broken.load(Ordering::Acquire) && !self.read_all(&mut state) {
-            state.withdraw_all(0);
-            self.wake_threads();
-        }
+        self.read_outcomes(&mut state);
         state.free();
         self.refill(&mut state);
         self.give_up(&mut state, now);
         state.take_untaken(thread)
+    }
+
+    /// Read the outcomes for all threads; after nonsense, have no thread wait.
+    fn read_outcomes(&self, state: &mut State) {
+        // What is broken is not read again: each thread that it wakes reads here, too.
+        if !self.is_broken.load(Ordering::Acquire) && !self.read_all(state) {
+            state.withdraw_all(0);
+            self.wake_threads();
+        }
     }
 
     /// Read the outcomes for all threads; return false if they end in nonsense.
@@ -397,19 +407,35 @@ impl Ring {
         }
     }
 
-    /// Wait no more for the outcome of a batch.
-    pub fn withdraw(&self, ticket: u64) {
+    /// Have no thread wait for the outcome of a batch any more; return the outcome if there is one.
+    ///
+    /// A batch that the worker has not begun is left out. Python waits for that which it judges now,
+    /// whose outcome is `LeftOut` with its number, as in a recall.
+    pub fn withdraw(&self, ticket: u64) -> Option<Judged> {
         let mut state = locked(&self.state);
-        if state.waiting.contains_key(&ticket) {
-            state.remove_waiting(ticket);
-            return;
+        if state.remove_waiting(ticket).is_some() {
+            return None;
         }
-        if let Some(entry) = state.entries.iter_mut().find(|entry| entry.ticket == ticket) {
-            entry.is_withdrawn = true;
+        let Some((number, entry)) = (state.first..)
+            .zip(&state.entries)
+            .find(|(_, entry)| entry.ticket == ticket && !entry.is_withdrawn)
+            .filter(|(_, entry)| !entry.is_answered)
+        else {
+            return state.take_untaken_of(ticket);
+        };
+        let connection = entry.connection;
+        if let Some(left_out) = self.memory.number(layout::left_out(number)) {
+            left_out.store(1, Ordering::SeqCst);
         }
-        for judged in &mut state.untaken {
-            judged.retain(|of| of.ticket != ticket);
+        let is_current = self.figure(layout::CURRENT) == number;
+        // It may have an outcome that its thread has not taken.
+        self.read_outcomes(&mut state);
+        if let Some(judged) = state.take_untaken_of(ticket) {
+            return Some(judged);
         }
+        let entry = state.entries.iter_mut().find(|entry| entry.ticket == ticket)?;
+        (entry.is_withdrawn, entry.is_pythons) = (true, is_current);
+        is_current.then(|| Judged::left_out(connection, ticket, number))
     }
 
     /// Have the worker leave out what it has not begun, and the threads what it has not judged, and
@@ -456,7 +482,12 @@ impl Ring {
 
     /// Return what became of the batches for which Python waits, but for those with a verdict.
     pub fn take_late(&self) -> Late {
-        std::mem::take(&mut locked(&self.state).late)
+        let mut state = locked(&self.state);
+        // Their threads may not look any more.
+        if state.entries.iter().any(|entry| entry.is_pythons && !entry.is_answered) {
+            self.read_outcomes(&mut state);
+        }
+        std::mem::take(&mut state.late)
     }
 
     /// Return whether it takes no more batches, and a thread has nothing to learn of any.
@@ -619,6 +650,13 @@ impl State {
 
     fn take_untaken(&mut self, thread: u16) -> Vec<Judged> {
         self.untaken.get_mut(usize::from(thread)).map(std::mem::take).unwrap_or_default()
+    }
+
+    fn take_untaken_of(&mut self, ticket: u64) -> Option<Judged> {
+        self.untaken.iter_mut().find_map(|judged| {
+            let place = judged.iter().position(|of| of.ticket == ticket)?;
+            Some(judged.remove(place))
+        })
     }
 
     /// Let the places of batches that have an outcome be used again.
