@@ -152,8 +152,16 @@ impl Scene {
     fn submit(&self, ring: usize, records: &[u8]) {
         let plan: Arc<[u8]> = b"plan"[..].into();
         let (connection, thread, version, partition, topic_id) = (1 << 40, 0, 9, 0, [0; 16]);
-        let batch =
-            Batch { connection, thread, version, partition, topic_id, plan: &plan, records };
+        let batch = Batch {
+            connection,
+            thread,
+            version,
+            partition,
+            topic_id,
+            plan: &plan,
+            records,
+            may_wait: true,
+        };
         self.rings[ring].submit(&batch).unwrap();
     }
 

@@ -52,7 +52,7 @@ fn batch<'a>(connection: u64, plan: &'a Arc<[u8]>, records: &'a [u8]) -> Batch<'
 /// Return whether a thread that waits for this is woken.
 fn is_readable(waker: &Waker) -> bool {
     let (_, never) = calls().unwrap();
-    wait_for_either(&never, waker.as_fd().as_raw_fd(), 0).unwrap()
+    wait_for_either(&never, waker.as_fd().as_raw_fd(), 0).unwrap().1
 }
 
 fn plan(text: &str) -> Arc<[u8]> {

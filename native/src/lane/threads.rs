@@ -556,7 +556,7 @@ fn wait_for_events(worker: &Worker, number: u64, connection: &mut Connection) {
             continue;
         }
         if worker.epoll.modify(connection.socket(side), token(number, side), wanted).is_err() {
-            connection.fail();
+            connection.stopped = true; // without memory; Python needs none for that
         } else if let Some(place) = connection.waited_for.get_mut(position) {
             *place = wanted;
         }
@@ -726,6 +726,10 @@ mod tests {
         let slot = Arc::clone(&locked(&worker.slots)[&number]);
         worker.epoll.remove(locked(&slot.connection).as_ref().unwrap().socket(Side::Client));
         begin(worker, &lane.shared);
+        // The next request may wait: its client is not to be read until the batch is judged.
+        let token = token(number, Side::Client);
+        let event = Event { token, readable: true, writable: false, end: End::None };
+        handle(worker, &lane.shared, &event, &mut [0; 10]);
         assert_eq!(lane.ready(), [number]);
         let back = lane.take(number).unwrap();
         assert_eq!((back.from_client, back.early.len()), (request, 0));

@@ -322,7 +322,7 @@ impl Worker {
 pub fn is_readable(end: &impl AsFd) -> bool {
     thread_local!(static NEVER: (Caller, Called) = calls().unwrap());
     let descriptor = end.as_fd().as_raw_fd();
-    NEVER.with(|(_, never)| wait_for_either(never, descriptor, 0).unwrap())
+    NEVER.with(|(_, never)| wait_for_either(never, descriptor, 0).unwrap().1)
 }
 
 #[cfg(test)]
@@ -366,6 +366,7 @@ mod tests {
                         topic_id: [0; 16],
                         plan: &plan,
                         records: &records,
+                        may_wait: true,
                     };
                     worker.ring.submit(&batch).unwrap();
                 }

@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use penstock_native::lane::counts::Counts;
-use penstock_native::lane::epoll::Waker;
+use penstock_native::lane::epoll::{Epoll, Waker};
 use penstock_native::lane::relay::{Limits, Relay, State};
 use penstock_native::lane::table::{Action, Table, Topic};
+use penstock_native::lane::waiting::Rings;
 use penstock_native::lane::worked::{Early, Worked};
 use penstock_native::ring::layout::{LONGEST, Outcome};
 use penstock_native::ring::pool::Pool;
@@ -125,11 +126,11 @@ struct Client {
 
 struct Thread {
     waker: Arc<Waker>,
+    waits: Rings,
+    /// Those rings.
     rings: Vec<Arc<Ring>>,
     /// Taken of rings, and not handled.
     inbox: VecDeque<(Arc<Ring>, Judged)>,
-    /// The client whose connection was worked on, and whose rings are not waited for yet.
-    settling: Option<usize>,
 }
 
 struct Configuration {
@@ -201,11 +202,14 @@ impl World {
             Mode::Full => [200_000, 900_000][random.below(2) as usize],
             _ => [10, 2_000][random.below(2) as usize],
         };
-        let threads = (0..THREADS).map(|_| Thread {
-            waker: Arc::new(Waker::new().unwrap()),
-            rings: Vec::new(),
-            inbox: VecDeque::new(),
-            settling: None,
+        let threads = (0..THREADS as u16).map(|number| {
+            let (epoll, waker) = (Arc::new(Epoll::new().unwrap()), Arc::new(Waker::new().unwrap()));
+            Thread {
+                waits: Rings::new(number, epoll, Arc::clone(&waker)),
+                waker,
+                rings: Vec::new(),
+                inbox: VecDeque::new(),
+            }
         });
         let mut world = Self {
             seed,
@@ -447,7 +451,7 @@ impl World {
     fn receive(&mut self, place: usize) -> bool {
         let client = &mut self.clients[place];
         let Some(native) = client.native.as_mut() else { return false };
-        if native.stopped || native.relay.is_judging() || self.threads[native.thread].is_busy() {
+        if native.stopped || native.relay.is_judging() {
             return false;
         }
         if client.unread.is_empty() && !native.is_new {
@@ -471,13 +475,12 @@ impl World {
             self.forwarded(place, &native, &bytes);
             self.submit(place, &mut native);
         }
-        self.threads[native.thread].settling = Some(place);
         self.clients[place].native = Some(native);
     }
 
     /// As `Connection::submit`.
     fn submit(&mut self, place: usize, native: &mut Native) {
-        let (number, thread) = (native.number, native.thread as u16);
+        let (number, number_of_thread) = (native.number, native.thread as u16);
         let Some(judging) = native.relay.judging().filter(|judging| !judging.is_begun()) else {
             return;
         };
@@ -486,7 +489,19 @@ impl World {
             let ring = pool.ring(TOPICS[batch.topic].as_bytes(), batch.partition);
             native.places.insert(batch.id, ring.map_or(0, |ring| ring.number()));
         }
-        if !judging.begin(&native.waiting, number, thread) {
+        let waits = &self.threads[native.thread].waits;
+        if judging.begin(&native.waiting, number, waits, usize::MAX, 1.0) {
+            let thread = &mut self.threads[native.thread];
+            for batch in &self.clients[place].requests[0].batches {
+                let ring = pool.ring(TOPICS[batch.topic].as_bytes(), batch.partition);
+                thread.rings.retain(|ring| !ring.is_over(number_of_thread));
+                if let Some(ring) = ring.filter(|ring| ring.is_waited_for(number_of_thread))
+                    && !thread.rings.iter().any(|other| Arc::ptr_eq(other, &ring))
+                {
+                    thread.rings.push(ring);
+                }
+            }
+        } else {
             native.relay.end_judging();
             native.stopped = true;
         }
@@ -502,37 +517,18 @@ impl World {
             return;
         }
         let Some(judging) = native.relay.judging() else { return };
-        judging.note(ring, of);
+        judging.note(ring, of, 1.0);
         let size = judging.size;
         if native.relay.finish_judging(&native.waiting[..size], 1.0, &self.counts) {
             native.stopped = true;
         } else if !native.relay.is_judging() {
             self.forward(place);
         }
-        let native = self.clients[place].native.as_ref().unwrap();
-        self.threads[native.thread].settling = Some(place);
-    }
-
-    /// As `threads::settle`: a moment after batches were submitted.
-    fn settle(&mut self, place: usize) {
-        let Some(native) = self.clients[place].native.as_mut() else { return };
-        let thread = &mut self.threads[native.thread];
-        let number = native.thread as u16;
-        for ring in native.relay.judging().into_iter().flat_map(|judging| judging.rings()) {
-            if ring.begin_waiting(number, &thread.waker) {
-                thread.rings.retain(|ring| !ring.is_over(number));
-                thread.rings.push(Arc::clone(ring));
-            }
-        }
     }
 
     /// Let a thread do what it was woken for; return whether it was.
     fn thread(&mut self, number: usize) -> bool {
         let thread = &mut self.threads[number];
-        if let Some(place) = thread.settling.take() {
-            self.settle(place);
-            return true;
-        }
         if let Some((ring, judged)) = thread.inbox.pop_front() {
             self.judged(&ring, judged);
             return true;
@@ -558,11 +554,7 @@ impl World {
 
     /// Let Python have a connection.
     fn take_back(&mut self, place: usize) {
-        let Some(native) = self.clients[place].native.as_ref() else { return };
-        if self.threads[native.thread].settling == Some(place) {
-            return; // the thread has its lock
-        }
-        let mut native = self.clients[place].native.take().unwrap();
+        let Some(mut native) = self.clients[place].native.take() else { return };
         native.relay.end_judging();
         let early = native.relay.take_early();
         let waiting = native.waiting;
@@ -866,9 +858,8 @@ impl World {
         let mut found = Vec::new();
         for client in self.clients.iter_mut().filter(|client| !client.requests.is_empty()) {
             if let Some(native) = &mut client.native {
-                let rings = native.relay.judging().into_iter().flat_map(|judging| judging.rings());
-                let rings: Vec<_> = rings.map(|ring| (ring.number(), ring.figures())).collect();
-                found.push(format!("thread {} {} {rings:?}", native.thread, native.stopped));
+                let bytes = native.relay.judging().map(|judging| judging.ring_bytes());
+                found.push(format!("thread {} {} {bytes:?}", native.thread, native.stopped));
             }
             for (ring, number) in client.held.iter().flat_map(|held| held.expected.keys()) {
                 let process = &self.processes[ring];
@@ -951,6 +942,7 @@ impl World {
             topic_id: [0; 16],
             plan: &plan,
             records: &records,
+            may_wait: true,
         };
         ring.submit(&batch).unwrap();
         assert_eq!(ring.figures().written, written + 1, "seed {seed}: there is no room");
@@ -960,12 +952,6 @@ impl World {
             let waiting = ring.figures().waiting;
             assert_eq!(waiting, WAITING_MAX_BATCHES, "seed {seed}: of {count}");
         }
-    }
-}
-
-impl Thread {
-    fn is_busy(&self) -> bool {
-        self.settling.is_some()
     }
 }
 
