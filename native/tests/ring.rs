@@ -651,3 +651,16 @@ fn a_partition_has_the_ring_of_its_slot() {
     pool.set(vec![None, None]);
     assert!(pool.ring(b"orders", 0).is_none());
 }
+
+#[test]
+fn a_batch_that_is_in_hand_no_more_has_its_outcome_in_a_recall() {
+    let ring = Ring::new(1, THREADS.into()).unwrap();
+    let mut reader = reader_of(&ring);
+    let tickets: Vec<_> =
+        (0..2).map(|_| ring.submit(&batch(0, &plan("plan"), b"records")).unwrap()).collect();
+    let slot = reader.begin_next().unwrap();
+    reader.reply(slot, Outcome::Accepted, 10); // and its thread has not looked
+    assert!(ring.recall().is_empty());
+    let outcomes: Vec<_> = ring.take(0).iter().map(|of| (of.ticket, of.outcome)).collect();
+    assert_eq!(outcomes, [(tickets[0], Outcome::Accepted), (tickets[1], Outcome::LeftOut)]);
+}

@@ -91,22 +91,23 @@ impl Reader {
     }
 
     /// Write the outcome of a batch. The thread knows of it after `say`.
+    ///
+    /// Until then the batch is in hand: a recall in between finds that, or the outcome.
     pub fn reply(&mut self, slot: Slot, outcome: Outcome, took_us: u32) {
-        self.set(layout::CURRENT, 0);
         let thread = usize::from(slot.thread);
-        let (Some(count), Some(unsaid)) =
+        if let (Some(count), Some(unsaid)) =
             (self.replies.get_mut(thread), self.unsaid.get_mut(thread))
-        else {
-            return;
-        };
-        let reply = Reply { number: slot.number, took_us, outcome };
-        if self.memory.write(layout::reply(thread, *count), &reply.encode()) {
-            *count = count.saturating_add(1);
-            *unsaid = true;
-            if let Some(number) = self.memory.number(layout::outcomes(thread)) {
-                number.store(*count, Ordering::Release);
+        {
+            let reply = Reply { number: slot.number, took_us, outcome };
+            if self.memory.write(layout::reply(thread, *count), &reply.encode()) {
+                *count = count.saturating_add(1);
+                *unsaid = true;
+                if let Some(number) = self.memory.number(layout::outcomes(thread)) {
+                    number.store(*count, Ordering::Release);
+                }
             }
         }
+        self.set(layout::CURRENT, 0);
     }
 
     /// Wake the threads for which there are outcomes.

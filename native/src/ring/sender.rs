@@ -460,11 +460,12 @@ impl Ring {
     }
 
     fn recall_all(&self, state: &mut State) -> Vec<u8> {
-        self.read_all(state);
         if let Some(left_out) = self.memory.number(layout::LEFT_OUT) {
             left_out.store(state.last_number(), Ordering::SeqCst);
         }
+        // Outcomes are read after that: a batch that is in hand no more has its outcome.
         let current = self.figure(layout::CURRENT);
+        self.read_all(state);
         let place = current.checked_sub(state.first).and_then(|place| usize::try_from(place).ok());
         let entry = place.and_then(|place| state.entries.get(place));
         let in_hand = entry.filter(|entry| !entry.is_answered);

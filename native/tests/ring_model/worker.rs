@@ -58,10 +58,10 @@ enum At {
     Hand(Slot),
     /// The verdict is sent, if it has to be.
     Judged(Slot, Outcome),
-    /// It is noted that the batch is judged no more.
-    Cleared(Slot, Outcome),
     /// The outcome is written.
     Written(u16),
+    /// The outcome counts.
+    Counted,
     /// It is noted that the worker waits.
     Announced,
     Waiting,
@@ -160,18 +160,24 @@ impl Worker {
                 self.set(layout::CURRENT, slot.number);
                 At::Noted(slot)
             }
-            At::Noted(slot) if slot.number <= self.number(layout::LEFT_OUT) => {
+            At::Noted(slot)
+                if slot.number <= self.number(layout::LEFT_OUT)
+                    || self.number(layout::left_out(slot.number)) != 0 =>
+            {
                 At::Judged(slot, Outcome::LeftOut)
             }
             At::Noted(slot) => At::Hand(slot),
             At::Hand(slot) => self.judge(slot),
             At::Judged(slot, outcome) => self.reply(slot, outcome, random),
-            At::Cleared(slot, outcome) => self.write(slot, outcome, random),
             At::Written(thread) => {
                 let thread = usize::from(thread);
                 self.replies[thread] += 1;
                 self.set(layout::outcomes(thread), self.replies[thread]);
                 self.unsaid[thread] = true;
+                At::Counted
+            }
+            At::Counted => {
+                self.set(layout::CURRENT, 0);
                 At::Idle
             }
             At::Announced if self.has_more() => {
@@ -243,14 +249,13 @@ impl Worker {
             self.unsaid[0] = true;
             return At::Idle;
         }
-        self.set(layout::CURRENT, 0);
-        At::Cleared(slot, outcome)
+        self.write(slot, outcome, random)
     }
 
     fn write(&self, slot: Slot, outcome: Outcome, random: &mut Random) -> At {
         let thread = usize::from(slot.thread);
         if thread >= layout::THREADS_MAX {
-            return At::Idle;
+            return At::Counted;
         }
         let took_us = random.below(self.most_us) as u32;
         let reply = Reply { number: slot.number, took_us, outcome };
