@@ -83,8 +83,10 @@ def audit_frame(
         raise ConfigurationError(
             "a stream has no end to report at; call audit in foreachBatch, or of topics"
         )
-    check_columns(df.dtypes, AUDITED, "an audit reports", optional=("headers",))
-    began = time.monotonic()
+    check_columns(
+        df.dtypes, AUDITED, "an audit reports", optional=("headers",), judged=plan.columns
+    )
+    began, topic = time.monotonic(), topic_of(plan, topic)
     counts = frame_audit(df, plan, other=other, topic=topic)
     names = sorted(filter(None, counts.by_topic()))
     contracts = measured_contracts(plan, names, lambda _: measure_frame(df, plan, topic))
