@@ -8,6 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas import functions as pandas_functions
 
+from penstock.configuration import ConfigurationError
 from penstock.spark import evaluation
 from penstock.spark.arguments import check_plan, check_text
 from penstock.spark.frames.frame_columns import check_columns, check_frame
@@ -50,7 +51,7 @@ def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
             that the policies read.
         plan: From `load_plan`.
         topic: The topic of all records, if it is known. Its column is not copied to Python then,
-            which is a tenth faster.
+            which is a tenth faster. Default: the topic of the plan.
 
     Returns:
         The frame with the column `verdict`: a struct of `outcome` (`accepted`,
@@ -74,6 +75,7 @@ def judge_counting(df: DataFrame, plan: RecordPlan, *, topic: str | None = None)
 
 
 def _judged(df: DataFrame, plan: RecordPlan, topic: str | None, *, counting: bool) -> DataFrame:
+    topic = topic_of(plan, topic)
     if _ARROW_UDF is None:
         return by_rows(df, plan, topic, replacing=False, counting=counting)
     verdict = _evaluated(df, plan, topic, replacing=False, counting=counting)
@@ -96,6 +98,7 @@ def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
         ConfigurationError: A column that the policies need is missing, or has another type.
     """
     check_arguments("apply", df, plan, topic)
+    topic = topic_of(plan, topic)
     if not plan.has_interceptors:
         return judge(df, plan, topic=topic)
     if _ARROW_UDF is None:
@@ -123,6 +126,17 @@ def check_arguments(function: str, df: DataFrame, plan: RecordPlan, topic: str |
     check_plan(plan)
     if topic is not None:
         check_text(topic, "topic")
+
+
+def topic_of(plan: RecordPlan, topic: str | None) -> str | None:
+    """Return the only topic of records: as a function was given it, or that of the plan.
+
+    Raises:
+        ConfigurationError: The plan is for another topic, and lacks the policies of this one.
+    """
+    if topic is None or plan.topic is None or topic == plan.topic:
+        return plan.topic if topic is None else topic
+    raise ConfigurationError(f"topic: the plan is for topic {plan.topic}, not {topic}")
 
 
 def close_policies(spark: SparkSession, *, workers: int) -> None:

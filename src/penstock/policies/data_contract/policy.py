@@ -134,6 +134,8 @@ class DataContract(Policy):
             )
         self.warnings = self._warnings(contract)
 
+    reads_timestamps = False
+
     def get_hints(self) -> RecordIntrospectionHints:
         """Return that only values are needed."""
         return RecordIntrospectionHints(False, 0, ALL)

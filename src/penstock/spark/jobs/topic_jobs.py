@@ -29,7 +29,7 @@ from penstock.spark.frames.frame_columns import check_columns
 from penstock.spark.jobs.audit import AUDITED
 from penstock.spark.jobs.audit import audit as frame_audit
 from penstock.spark.jobs.data_sets import measure_frame, measure_topics
-from penstock.spark.verdicts import check_arguments
+from penstock.spark.verdicts import check_arguments, topic_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
