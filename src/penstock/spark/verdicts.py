@@ -11,9 +11,8 @@ from pyspark.sql.pandas import functions as pandas_functions
 from penstock.configuration import ConfigurationError
 from penstock.spark import evaluation
 from penstock.spark.arguments import check_plan, check_text
-from penstock.spark.frames.frame_columns import check_columns, check_frame
+from penstock.spark.frames.frame_columns import check_columns, check_frame, types_of
 from penstock.spark.frames.kafka_columns import COLUMNS
-from penstock.spark.frames.rows import VERDICT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,13 +21,11 @@ if TYPE_CHECKING:
 
     from penstock.jobs.plan import RecordPlan
 
-_APPLIED_TYPE: Final = f"struct<verdict: {VERDICT_TYPE}, key: binary, value: binary>"
-_COUNTING_TYPE: Final = f"{VERDICT_TYPE.removesuffix('>')}, paths: string>"
 _UNLIMITED: Final = 2**31 - 1
 _ARROW_UDF: Final[Any] = getattr(pandas_functions, "arrow_udf", None)
 """Since PySpark 4.1; before, all columns come to Python and go back (`by_rows`)."""
 
-
+# No DDL: with Spark Connect, its server reads that, and not within a pipeline.
 _VERDICT_TYPE: Final = (
     T.StructType()
     .add("outcome", T.StringType())
@@ -37,6 +34,13 @@ _VERDICT_TYPE: Final = (
     .add("message", T.StringType())
 )
 _PATHS: Final = T.StructField("paths", T.StringType())
+_COUNTING_TYPE: Final = T.StructType([*_VERDICT_TYPE.fields, _PATHS])
+_APPLIED_TYPE: Final = (
+    T.StructType()
+    .add("verdict", _VERDICT_TYPE)
+    .add("key", T.BinaryType())
+    .add("value", T.BinaryType())
+)
 
 
 def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
@@ -174,12 +178,15 @@ def needed_columns(
     """
     always = ("topic", "partition") if topic is None else ("partition",)
     columns = dict(plan.columns)
-    if "timestamp" in columns and ("headers", COLUMNS["headers"]) in df.dtypes:
+    types = types_of(df)
+    if types is None:  # Spark itself reports what is missing
+        types = [*COLUMNS.items()]
+    elif "timestamp" in columns and ("headers", COLUMNS["headers"]) in types:
         columns.setdefault("headers", _UNLIMITED)  # they have the timestamps that are far
     if replacing:
         columns |= {"key": _UNLIMITED, "value": _UNLIMITED}
     usage = f"the policies of {plan.path} look at"
-    check_columns(df.dtypes, (*always, *columns), usage, optional)
+    check_columns(types, (*always, *columns), usage, optional)
     return always, columns
 
 
@@ -212,7 +219,7 @@ def with_verdict(schema: T.StructType, *, counting: bool = False) -> T.StructTyp
         schema: That of the rows.
         counting: Whether verdicts have `paths`.
     """
-    verdict = T.StructType([*_VERDICT_TYPE.fields, *([_PATHS] if counting else ())])
+    verdict = _COUNTING_TYPE if counting else _VERDICT_TYPE
     return T.StructType([*schema.fields, T.StructField("verdict", verdict)])
 
 
@@ -233,7 +240,7 @@ def _evaluated(
     evaluate = evaluation.verdicts(
         plan, (*always, *columns), replacing=replacing, topic=topic, counting=counting
     )
-    of_judged = _COUNTING_TYPE if counting else VERDICT_TYPE
+    of_judged = _COUNTING_TYPE if counting else _VERDICT_TYPE
     function: Any = _ARROW_UDF(evaluate, _APPLIED_TYPE if replacing else of_judged)
     # Spark evaluates a deterministic function again wherever its result is used.
     verdict: Column = function.asNondeterministic()(*arguments)

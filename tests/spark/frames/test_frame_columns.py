@@ -1,9 +1,10 @@
 """Frames of users: which columns are taken, and how an error explains the others."""
 
 import pytest
+from pyspark.errors import PySparkException
 
 from penstock.configuration import ConfigurationError
-from penstock.spark.frames.frame_columns import check_columns, check_frame
+from penstock.spark.frames.frame_columns import check_columns, check_frame, types_of
 from penstock.spark.frames.kafka_columns import COLUMNS
 
 pytestmark = pytest.mark.unit
@@ -123,6 +124,23 @@ def test_a_wrong_type_is_explained(name, spark_type, how):
 
 def test_headers_of_another_kind_have_no_expression():
     assert "give" not in error_of(changed(headers="map<string,binary>"), COLUMNS)
+
+
+def test_a_frame_that_may_not_be_analysed_has_no_known_columns():
+    class InPipeline:
+        error = PySparkException(
+            "[ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION] Operations that ..."
+        )
+
+        @property
+        def dtypes(self):
+            raise self.error
+
+    frame = InPipeline()
+    assert types_of(frame) is None
+    frame.error = PySparkException("[TABLE_OR_VIEW_NOT_FOUND] ...")
+    with pytest.raises(PySparkException, match="NOT_FOUND"):
+        types_of(frame)
 
 
 def test_a_type_of_a_column_that_is_not_used_does_not_matter():

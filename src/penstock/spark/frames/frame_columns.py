@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.errors import PySparkException
+
 from penstock.configuration import ConfigurationError
 from penstock.spark.frames.kafka_columns import COLUMNS
 
@@ -20,6 +22,7 @@ _ALSO: Final = {
     "timestampType": _INTEGERS,
 }
 """Other types that are judged as well; a frame that was read from JSON has them."""
+_NOT_ANALYSED: Final = "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION"
 _FROM_NUMBER: Final = 'F.timestamp_millis("{name}")'
 _CAST: Final = 'F.col("{name}").cast("{wanted}")'
 _UNKNOWN: Final = {"topic": 'F.lit("NAME")', "partition": "F.lit(0)"}
@@ -45,12 +48,26 @@ def check_frame(value: Any, function: str) -> DataFrame:
     Raises:
         ConfigurationError: It is not a frame of Spark.
     """
-    if not callable(getattr(value, "mapInArrow", None)) or not hasattr(value, "dtypes"):
+    if not callable(getattr(value, "mapInArrow", None)) or not hasattr(type(value), "dtypes"):
         raise ConfigurationError(
             f"{function}: pass a DataFrame of Spark with Kafka's columns, not {_kind(value)}"
         )
     frame: DataFrame = value
     return frame
+
+
+def types_of(frame: DataFrame) -> Sequence[tuple[str, str]] | None:
+    """Return the columns of a frame with Spark's types.
+
+    Returns:
+        None in a query function of a declarative pipeline, in which Spark analyses no frame.
+    """
+    try:
+        return frame.dtypes
+    except PySparkException as error:
+        if _NOT_ANALYSED not in str(error):
+            raise
+        return None
 
 
 def check_columns(
