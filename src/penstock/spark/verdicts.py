@@ -11,6 +11,7 @@ from pyspark.sql.pandas import functions as pandas_functions
 from penstock.configuration import ConfigurationError
 from penstock.spark import evaluation
 from penstock.spark.arguments import check_plan, check_text
+from penstock.spark.execution.interpreters import check_workers
 from penstock.spark.frames.frame_columns import check_columns, check_frame, types_of
 from penstock.spark.frames.kafka_columns import COLUMNS
 
@@ -124,10 +125,12 @@ def check_arguments(function: str, df: DataFrame, plan: RecordPlan, topic: str |
         topic: The one topic, or None.
 
     Raises:
-        ConfigurationError: It is not a frame, not a plan, or no name of a topic.
+        ConfigurationError: It is not a frame, not a plan, or no name of a topic; or its session
+            cannot run policies.
     """
-    check_frame(df, function)
+    frame = check_frame(df, function)
     check_plan(plan)
+    check_workers(frame.sparkSession)
     if topic is not None:
         check_text(topic, "topic")
 
