@@ -111,21 +111,14 @@ def test_an_audit_takes_the_columns_that_its_error_proposes(rows, plan):
     assert (report.judged, report.refused) == (2, 1)
 
 
-WHOLE = {
-    "policies": "whole",
-    "policies.whole.type": "Required",
-    "policies.whole.fields": "id,amount",
-    "topics.*.penstock.policies": "whole",
-}
-
-
-def test_a_table_is_judged_as_the_error_proposes(spark, plan):
+def test_a_table_is_judged_as_the_error_proposes(spark, topic_plan):
     """Never as null, which is a tombstone that every policy accepts."""
     table = spark.createDataFrame([(1, 2.5), (2, None)], "id int, amount double")
+    plan = topic_plan(type="Required", fields="id,amount")
     with pytest.raises(ConfigurationError) as caught:
-        judge(table, plan(WHOLE), topic="t")
+        judge(table, plan)
     _, _, proposed = str(caught.value).partition("give frame.")
-    judged = judge(eval(f"table.{proposed}", {"F": F, "table": table}), plan(WHOLE), topic="t")
+    judged = judge(eval(f"table.{proposed}", {"F": F, "table": table}), plan)
     outcomes = [row.outcome for row in judged.select("verdict.outcome").collect()]
     assert outcomes == ["accepted", "refused"]
 

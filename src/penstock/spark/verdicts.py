@@ -136,10 +136,10 @@ def check_arguments(function: str, df: DataFrame, plan: RecordPlan, topic: str |
 
 
 def topic_of(plan: RecordPlan, topic: str | None) -> str | None:
-    """Return the only topic of records: as a function was given it, or that of the plan.
+    """Return the topic of all records: that of a call, or of the plan.
 
     Raises:
-        ConfigurationError: The plan is for another topic, and lacks the policies of this one.
+        ConfigurationError: The plan is for another topic, and lacks the policies of that topic.
     """
     if topic is None or plan.topic is None or topic == plan.topic:
         return plan.topic if topic is None else topic

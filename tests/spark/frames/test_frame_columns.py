@@ -71,7 +71,9 @@ def test_without_other_columns_there_is_no_expression_for_a_value():
 
 def test_null_replaces_what_is_only_reported():
     with pytest.raises(ConfigurationError) as raised:
-        check_columns([("value", "binary")], ("key",), "an audit reports", (), judged=("value",))
+        check_columns(
+            [("value", "binary")], ("key",), "an audit reports", (), judged_columns=("value",)
+        )
     assert str(raised.value).endswith('{"key": F.lit(None).cast("binary")})')
 
 

@@ -65,12 +65,12 @@ def test_interceptors_dropped_and_failed_records(rows, plan):
     assert found == {("t", "refused", 87, 1), ("t", "dropped", 0, 1), ("t", "failed", -1, 1)}
 
 
-def test_columns_of_the_frame_stay_whatever_they_are_called(rows, plan):
-    df = rows(b"good", b"bad").drop("timestamp").withColumns(
+def test_columns_of_the_frame_stay_whatever_they_are_called(rows, topic_plan):
+    df = rows(b"good", b"too long").drop("timestamp", "key").withColumns(
         {"sink": F.col("offset") * 2, "verdict": F.lit("old"), "own 0": F.struct("offset")}
     )  # fmt: skip
     df = df.withColumnRenamed("own 0", "sink 2").select("sink", "*")
-    accepted, rejected = split(df, plan())
+    accepted, rejected = split(df, topic_plan(**{"type": "MaxBytes", "value.max.bytes": "4"}))
     assert accepted.columns == rejected.columns == [*KAFKA, "sink", "sink", "sink 2"]
     assert [tuple(row)[8:] for row in accepted.collect()] == [(0, 0, (0,))]
     assert [tuple(row)[8:] for row in rejected.collect()] == [(2, 2, (1,))]

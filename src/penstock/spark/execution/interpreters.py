@@ -45,14 +45,14 @@ def check_workers(spark: SparkSession) -> None:
 @lru_cache
 def _problem(python: str) -> str:
     """Return what is wrong with an interpreter; empty if policies can run there."""
-    found = shutil.which(python)
-    if found is None:
+    program = shutil.which(python)
+    if program is None:
         return "does not exist"
-    if _is_ours(Path(found)):
+    if _is_ours(Path(program)):
         return ""
     try:
-        done = subprocess.run(
-            [found, "-c", _CODE],
+        process = subprocess.run(
+            [program, "-c", _CODE],
             capture_output=True,
             text=True,
             timeout=_STARTS_WITHIN_S,
@@ -60,15 +60,16 @@ def _problem(python: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not start ({type(error).__name__})"
-    if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        return f"cannot import Penstock ({lines[-1] if lines else done.returncode})"
+    if process.returncode:
+        lines = process.stderr.strip().splitlines()
+        return f"cannot import Penstock ({lines[-1] if lines else process.returncode})"
     own = "{}.{}".format(*sys.version_info)
-    return "" if done.stdout == own else f"is Python {done.stdout} and not {own}"
+    return "" if process.stdout == own else f"is Python {process.stdout} and not {own}"
 
 
 def _is_ours(path: Path) -> bool:
-    ours = Path(sys.executable)
-    return path == ours or (
-        path.parent == ours.parent and os.path.realpath(path) == os.path.realpath(ours)
+    own_program = Path(sys.executable)
+    return path == own_program or (
+        path.parent == own_program.parent
+        and os.path.realpath(path) == os.path.realpath(own_program)
     )

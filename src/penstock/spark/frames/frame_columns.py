@@ -75,7 +75,7 @@ def check_columns(
     needed: Collection[str],
     usage: str,
     optional: Collection[str],
-    judged: Collection[str] = CONTENT,
+    judged_columns: Collection[str] = CONTENT,
 ) -> None:
     """Check columns that are used.
 
@@ -84,7 +84,8 @@ def check_columns(
         needed: The required columns.
         usage: What needs them, for the error.
         optional: Columns that are used if they exist.
-        judged: Columns that policies look at; the error proposes no null for those of `CONTENT`.
+        judged_columns: Columns that policies look at; the error proposes no null for those of
+            them that are in `CONTENT`.
 
     Raises:
         ConfigurationError: A column is missing, exists twice, or has another type.
@@ -92,7 +93,7 @@ def check_columns(
     names = [name for name, _ in types]
     missing_names = [name for name in needed if name not in names]
     if missing_names:
-        raise ConfigurationError(_missing(missing_names, names, usage, judged))
+        raise ConfigurationError(_missing(missing_names, names, usage, judged_columns))
     for name, spark_type in types:
         if name not in needed and name not in optional:
             continue
@@ -103,7 +104,7 @@ def check_columns(
 
 
 def _missing(
-    missing_names: Sequence[str], names: Sequence[str], usage: str, judged: Collection[str]
+    missing_names: Sequence[str], names: Sequence[str], usage: str, judged_columns: Collection[str]
 ) -> str:
     # Spark takes names that differ in case for the same: a new column would replace the other.
     otherwise = {name.lower(): name for name in names}
@@ -113,7 +114,7 @@ def _missing(
     added = ", ".join(
         f'"{column}": {expression}'
         for column in missing_names
-        if column not in renamed and (expression := _added(column, names, judged))
+        if column not in renamed and (expression := _added(column, names, judged_columns))
     )
     return (
         f"the records have no column {', '.join(missing_names)}, which {usage}; there are "
@@ -127,15 +128,15 @@ def _missing(
     )
 
 
-def _added(column: str, names: Sequence[str], judged: Collection[str]) -> str:
+def _added(column: str, names: Sequence[str], judged_columns: Collection[str]) -> str:
     """Return an expression for a column that is missing; empty without any."""
-    wanted = COLUMNS[column]
-    if column not in judged or column not in CONTENT:
-        return _UNKNOWN.get(column, _NULL.format(wanted=wanted))
+    kind = COLUMNS[column]
+    if column not in judged_columns or column not in CONTENT:
+        return _UNKNOWN.get(column, _NULL.format(wanted=kind))
     if column == "key":
         return _OF_KEYS
     if column == "headers":
-        return _NO_HEADERS.format(wanted=wanted)
+        return _NO_HEADERS.format(wanted=kind)
     own = [name for name in names if name not in COLUMNS and name != "verdict"]
     fields = '"*"' if len(own) == len(names) else ", ".join(map(_quoted, own))
     return _AS_JSON.format(fields=f"F.struct({fields})") if own else ""

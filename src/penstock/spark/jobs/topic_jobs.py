@@ -84,7 +84,7 @@ def audit_frame(
             "a stream has no end to report at; call audit in foreachBatch, or of topics"
         )
     check_columns(
-        df.dtypes, AUDITED, "an audit reports", optional=("headers",), judged=plan.columns
+        df.dtypes, AUDITED, "an audit reports", optional=("headers",), judged_columns=plan.columns
     )
     began, topic = time.monotonic(), topic_of(plan, topic)
     counts = frame_audit(df, plan, other=other, topic=topic)
