@@ -9,8 +9,9 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas import functions as pandas_functions
 
 from penstock.configuration import ConfigurationError
+from penstock.jobs.report.counts import OUTCOMES
 from penstock.spark import evaluation
-from penstock.spark.arguments import check_plan, check_text
+from penstock.spark.arguments import check_observation, check_plan, check_text
 from penstock.spark.execution.interpreters import check_workers
 from penstock.spark.frames.frame_columns import check_columns, check_frame, types_of
 from penstock.spark.frames.kafka_columns import COLUMNS
@@ -18,7 +19,7 @@ from penstock.spark.frames.kafka_columns import COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
 
     from penstock.jobs.plan import RecordPlan
 
@@ -44,7 +45,13 @@ _APPLIED_TYPE: Final = (
 )
 
 
-def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
+def judge(
+    df: DataFrame,
+    plan: RecordPlan,
+    *,
+    topic: str | None = None,
+    observation: Observation | str | None = None,
+) -> DataFrame:
     """Add the verdict on each record.
 
     Every record is judged once in a job, by the gateway's chain of policies. It works on batch and
@@ -57,6 +64,9 @@ def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
         plan: From `load_plan`.
         topic: The topic of all records, if it is known. Its column is not copied to Python then,
             which is a tenth faster. Default: the topic of the plan.
+        observation: Counts the records while they are judged: `judged`, `accepted`, `refused`,
+            `dropped` and `failed`. An Observation for a batch; or a name, under which listeners of
+            queries get the counts, and `observedMetrics` of a stream's progress has them.
 
     Returns:
         The frame with the column `verdict`: a struct of `outcome` (`accepted`,
@@ -67,7 +77,13 @@ def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
         ConfigurationError: A column that the policies need is missing, or has another type.
     """
     check_arguments("judge", df, plan, topic)
-    return _judged(df, plan, topic, counting=False)
+    judged_rows = _judged(df, plan, topic, counting=False)
+    if observation is None:
+        return judged_rows
+    check_observation(observation)
+    outcome = F.col("verdict.outcome")
+    counts = [F.count(F.when(outcome == name, True)).alias(name) for name in OUTCOMES]
+    return judged_rows.observe(observation, F.count(F.lit(1)).alias("judged"), *counts)
 
 
 def judge_counting(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
