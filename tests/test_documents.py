@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,16 @@ def test_every_place_in_the_design_exists():
 def test_python_in_documents_compiles(document):
     for block in re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL):
         compile(textwrap.dedent(block), str(document), "exec")
+
+
+def test_the_extra_for_spark_has_what_its_guide_begins_with():
+    guide = (ROOT / "docs" / "pipeline.md").read_text()
+    [first, *_] = re.findall(r"```properties\n(.*?)```", textwrap.dedent(guide), re.DOTALL)
+    assert "penstock.policies.JsonSchema" in first
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert "penstock-kafka[json-schema]" in extras["spark"]
 
 
 def test_every_document_has_its_place_on_the_site():

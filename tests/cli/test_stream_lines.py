@@ -48,20 +48,30 @@ def test_lines_are_ten_seconds_apart_and_count_every_record(clock, capsys):
             shown.done(batch(number), result(), 1.0)
     found = capsys.readouterr().err.splitlines()
     assert found == [
-        "batch 0: 9 accepted, 1 refused, 0 dropped, 0 failed; 1,234 behind; 1 refused by p.P: bad",
+        "batch 0: 9 accepted, 1 refused, 0 dropped, 0 failed; 1,234 behind; 1 of t refused by p.P: bad",
         (
             "batches 1 to 10: 90 accepted, 10 refused, 0 dropped, 0 failed; 1,234 behind; "
-            "10 refused by p.P: bad"
+            "10 of t refused by p.P: bad"
         ),
         (
             "batches 11 to 20: 90 accepted, 10 refused, 0 dropped, 0 failed; 1,234 behind; "
-            "10 refused by p.P: bad"
+            "10 of t refused by p.P: bad"
         ),
         (
             "batches 21 to 29: 81 accepted, 9 refused, 0 dropped, 0 failed; 1,234 behind; "
-            "9 refused by p.P: bad"
+            "9 of t refused by p.P: bad"
         ),
     ]
+
+
+def test_the_same_reason_of_two_topics_is_two_reasons(clock, capsys):
+    both = result()
+    both.counts.add_outcomes(Partition("u", 0), {"refused": 1})
+    both.counts.reasons.add(Reason("u", "refused", "p.P", 87, "bad"), 1)
+    lines(clock).done(batch(0), both, 1.0)
+    assert capsys.readouterr().err.endswith(
+        "; 1 of t refused by p.P: bad; 1 of u refused by p.P: bad\n"
+    )
 
 
 def test_remaining_counts_are_printed_while_no_records_arrive(clock, capsys):

@@ -10,6 +10,7 @@ from penstock.configuration import ConfigurationError
 from penstock.jobs.plan import MAX_DECOMPRESSED_BYTES, load_plan, readable_bytes
 
 MODULE = """
+from penstock.policies import Required
 from penstock.policy import *
 
 class Hinted(RecordValidationPolicy):
@@ -19,6 +20,11 @@ class Hinted(RecordValidationPolicy):
 class Longer(RecordValidationPolicy):
     def get_hints(self): return RecordIntrospectionHints(True, 0, 200)
     def validate(self, topic, record): pass
+
+class Timed(Required):
+    # It looks at more than the policy that it derives from.
+    def configure(self, configs): super().configure({"fields": "a"})
+    def validate_batch(self, topic, batch): return [(0, "late")] if batch.timestamps else ()
 
 class Whole(BrokerRecordValidator):
     def validate_record(self, topic_partition, key, value, headers): pass
@@ -34,6 +40,7 @@ class Redacts(ProduceRequestInterceptor):
 class Repairs(Redacts): pass
 """
 VALIDATION = "record.validation.policy.class.name"
+CLUSTER = {"upstream.bootstrap.servers": "127.0.0.1:1"}
 UNLIMITED = 2**31 - 1
 EVERYTHING = {"key": UNLIMITED, "value": UNLIMITED, "headers": UNLIMITED}
 
@@ -43,10 +50,11 @@ def plan(tmp_path):
     """Loads a plan of properties; `mine.` is the module of this test."""
     module = f"mine_{uuid.uuid4().hex}"  # this process keeps imported modules
     (tmp_path / f"{module}.py").write_text(MODULE)
+    (tmp_path / "v.json").write_text('{"type": "object"}')
 
     def load(properties, **options):
         file = tmp_path / "penstock.properties"
-        lines = {"upstream.bootstrap.servers": "127.0.0.1:1", **properties}
+        lines = {**CLUSTER, **properties}
         text = "".join(f"{key}={value}\n" for key, value in lines.items())
         file.write_text(text.replace("mine.", f"{module}."))
         return load_plan(file, **options)
@@ -70,7 +78,30 @@ def named(*names, **types):
         ),
         ({"record.validator.classes": "mine.Whole"}, EVERYTHING),
         ({"produce.request.interceptors": "mine.Redacts"}, EVERYTHING),
-        (named("a", a="KeyRequired"), {"key": 1, "timestamp": UNLIMITED}),
+        (named("a", a="KeyRequired"), {"key": 1}),
+        ({**named("a", a="KeyRequired"), "topics.t.penstock.policies": "a"}, {"key": 1}),
+        (
+            {**named("a", a="Rules"), "policies.a.rules.paid": "value.amount > 0"},
+            {"value": UNLIMITED},
+        ),
+        (
+            {
+                **named("a", a="Rules"),
+                "policies.a.rules.new": "timestamp > timestamp('2020-01-01T00:00:00Z')",
+            },
+            {"timestamp": UNLIMITED},
+        ),
+        ({**named("a", a="JsonSchema"), "policies.a.schema": "v.json"}, {"value": UNLIMITED}),
+        ({**named("a", a="JsonSchema"), "policies.a.schema": "key=v.json"}, {"key": UNLIMITED}),
+        (
+            {
+                VALIDATION: "penstock.policies.JsonSchema",
+                "topics.t.record.validation.policy": "v.json",
+                "topics.u.record.validation.policy": "key=v.json",
+            },
+            {"key": UNLIMITED, "value": UNLIMITED},
+        ),
+        ({VALIDATION: "mine.Timed"}, {"value": UNLIMITED, "timestamp": UNLIMITED}),
         (
             {
                 "topics.t.records.policy.class.name": "mine.Batches",
@@ -95,6 +126,42 @@ def test_a_policy_that_a_topic_sets_itself_counts(plan):
     module = plan(allowed).policies.records_policy_class_names_allowed[0]
     settings["records.policy.class.name"] = module
     assert "timestamp" in plan(allowed, topic_settings={"t": settings}).columns
+
+
+TWO_TOPICS = {
+    **named("keys", "schema", "secrets", keys="KeyRequired", schema="JsonSchema", secrets="mine.Redacts"),
+    "policies.schema.schema": "v.json",
+    "topics.t.penstock.policies": "schema",
+    "topics.u.penstock.policies": "keys",
+    "topics.secret.penstock.policies": "secrets",
+}  # fmt: skip
+
+
+def test_a_plan_of_one_topic_needs_only_what_its_policies_look_at(plan):
+    assert plan(TWO_TOPICS).columns == EVERYTHING
+    of_t = plan(TWO_TOPICS, topic="t")
+    assert (of_t.topic, of_t.columns, of_t.has_interceptors) == ("t", {"value": UNLIMITED}, False)
+    assert plan(TWO_TOPICS, topic="u").columns == {"key": 1}
+    of_secret = plan(TWO_TOPICS, topic="secret")
+    assert (of_secret.columns, of_secret.has_interceptors) == (EVERYTHING, True)
+    assert pickle.loads(pickle.dumps(of_t)).topic == "t"
+
+
+def test_a_plan_of_a_topic_without_a_policy_would_accept_everything(plan):
+    with pytest.raises(ConfigurationError, match=r"topic T has no policy; .* topics secret, t, u"):
+        plan(TWO_TOPICS, topic="T")
+
+
+def test_a_plan_of_one_topic_needs_no_cluster(plan, monkeypatch):
+    monkeypatch.setitem(globals(), "CLUSTER", {"upstream.sasl.password": "${env:NOT_SET}"})
+    found = plan(TWO_TOPICS, topic="t")
+    assert found.columns == {"value": UNLIMITED}
+    with pytest.raises(ConfigurationError, match=r"upstream.bootstrap.servers is missing"):
+        _ = found.configuration
+    with pytest.raises(ConfigurationError, match=r"NOT_SET, which is not set"):
+        plan(TWO_TOPICS)
+    monkeypatch.setitem(globals(), "CLUSTER", {"upstream.bootstrap.servers": "127.0.0.1:1"})
+    assert plan(TWO_TOPICS, topic="t").configuration.upstream_servers
 
 
 def test_topics_that_have_policies_or_can_have_interceptors(plan):

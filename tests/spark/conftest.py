@@ -126,6 +126,20 @@ def plan(configured) -> Callable[..., Any]:
 
 
 @pytest.fixture
+def topic_plan(tmp_path) -> Callable[..., Any]:
+    """Loads the plan of topic `t`, without a cluster; its policy `p` has these keys."""
+
+    def load(**keys: str) -> Any:
+        lines = {"policies": "p", "topics.t.penstock.policies": "p"}
+        lines |= {f"policies.p.{key}": value for key, value in keys.items()}
+        file = tmp_path / f"{uuid.uuid4().hex[:6]}.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        return load_plan(file, topic="t")
+
+    return load
+
+
+@pytest.fixture
 def produce(kafka) -> Callable[..., None]:
     """Produces past every policy, straight to the broker."""
 

@@ -58,6 +58,7 @@ def test_a_record_of_the_cluster(command, configured, produce, topic):
     assert command("explain", file, "--topic", name, "--offset", "1:0").code == 0
     done = command("explain", file, "--topic", name, "--offset", "1:1")
     assert (done.code, "bad is not good" in done.out) == (1, True)
+    assert f"topic {name}, topic id " in done.err
     missing = command("explain", file, "--topic", name, "--offset", "1:9")
     assert (missing.code, "from 0 up to 2" in missing.err) == (2, True)
 

@@ -183,7 +183,11 @@ class NoBad(RecordValidationPolicy):
 
 
 @pytest.mark.slow
-def test_a_micro_batch_that_a_signal_interrupts_is_no_error(configured, topic, produce, tmp_path):
+@pytest.mark.parametrize("end", [subprocess.Popen.terminate, lambda it: os.killpg(it.pid, signal.SIGTERM)],
+                         ids=["SIGTERM", "SIGTERM to all its processes"])  # fmt: skip
+def test_a_micro_batch_that_a_signal_interrupts_is_no_error(
+    configured, topic, produce, tmp_path, end
+):
     """Spark would show a thousand lines, of a stack overflow, about the job that was cancelled."""
     source, file = topic("in"), configured(policies=SLOW)
     produce(source, [{"value": b"good %d" % number} for number in range(10_000)])
@@ -195,7 +199,7 @@ def test_a_micro_batch_that_a_signal_interrupts_is_no_error(configured, topic, p
     try:
         assert any(line.startswith("batch 0") for line in running.stderr)
         time.sleep(1)
-        running.terminate()
+        end(running)
         output = running.communicate(timeout=120)[1]
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -461,6 +465,19 @@ def test_a_query_whose_process_starts_too_late_is_started_again(capsys, queries,
         frame_stream._run_to_end(stream, Ending(9), Event())
     assert started == [True] * len(queries)
     assert capsys.readouterr().err.count("; the stream starts again\n") == warnings
+
+
+def test_a_query_that_fails_after_a_request_to_end_has_ended():
+    """The signal has ended its workers, too."""
+    started = []
+
+    def start(available_now):
+        started.append(available_now)
+        return Wrong()
+
+    stream = frame_stream._PreparedStream(start, None, stops_early=lambda: False)
+    frame_stream._run_query(stream, False, Ending(0), Event())
+    assert started == [False]
 
 
 def test_a_query_that_is_stopped_is_not_looked_at():

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark import judge, load_plan, register
-from tests.gateways import write_configuration
+from penstock.spark import load_plan, register, split
 from tests.spark.conftest import NO_BAD, POLICIES
 
 GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
@@ -83,17 +82,23 @@ def test_other_rows_are_judged_as_json(blocks, spark, tmp_path):
     policies = {
         "small": {"type": "MaxBytes", "value.max.bytes": "100"},
         "whole": {"type": "Required", "fields": "id,amount"},
+        "typed": {"type": "JsonSchema", "schema": "rows.json"},
         "paid": {"type": "Rules", "rules.paid": "value.amount > 0"},
     }
     keys = {"policies": ",".join(policies), "topics.orders.penstock.policies": ",".join(policies)}
     for name, own in policies.items():
         keys |= {f"policies.{name}.{key}": value for key, value in own.items()}
+    (tmp_path / "rows.json").write_text('{"required": ["id", "amount"]}')
+    file = tmp_path / "rows.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
     names = {
-        "rows": spark.createDataFrame([(1, 2.5), (2, -1.0), (3, None)], "id int, amount double")
-    }
-    exec(other_rows.replace(blocks[1]["orders"], "orders"), names)
-    file = write_configuration(tmp_path, "none:1", 9192, keys)
-    judged = judge(names["frame"], load_plan(file))
-    assert [row.outcome for row in judged.select("verdict.outcome").collect()] == [
-        "accepted", "refused", "refused"
-    ]  # fmt: skip
+        "load_plan": load_plan, "split": split,
+        "rows": spark.createDataFrame([(1, 2.5), (2, -1.0), (3, None)], "id int, amount double"),
+    }  # fmt: skip
+    text = other_rows.replace(blocks[1]["orders"], "orders")
+    exec(text.replace(str(blocks[2]["file"]), str(file)), names)
+    assert [(row.id, row.amount) for row in names["good"].collect()] == [(1, 2.5)]
+    bad = names["bad"].orderBy("id").collect()
+    assert [(row.id, row.amount) for row in bad] == [(2, -1.0), (3, None)]
+    reasons = [dict(row.headers)["__dlq.errors.message"] for row in bad]
+    assert [b"paid" in reasons[0], b"amount" in reasons[1]] == [True, True]

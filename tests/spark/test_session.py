@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from penstock.spark import SETTINGS
-from penstock.spark.session import _own_settings
+from penstock.spark.session import _JvmProcess, _own_settings
 from tests.integration.reading import read_topic
 from tests.limits import HANGS_S
 from tests.spark.session_script import SCRIPT
@@ -52,6 +52,22 @@ def test_a_stopped_session_leaves_no_jvm():
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout == "ended\n"
+
+
+@pytest.mark.system
+def test_the_jvm_ignores_a_signal_to_all_processes_of_a_command():
+    """The command ends its queries first, and then the JVM."""
+    arguments = _JvmProcess(stdout=subprocess.PIPE, text=True)
+    arguments["preexec_fn"] = lambda: os.write(1, b"prepared ")
+    process = subprocess.Popen(["sh", "-c", "kill -TERM $$; echo continues"], **arguments)
+    assert process.communicate()[0] == "prepared continues\n"
+
+
+@pytest.mark.parametrize(("master", "is_set"), [("local[2]", True), ("spark://host:7077", False)])
+def test_a_delta_table_on_this_machine_has_few_partitions_of_its_log(monkeypatch, master, is_set):
+    for name in ("SPARK_LOCAL_IP", "SPARK_SUBMIT_OPTS"):  # which are changed
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    assert ("spark.databricks.delta.snapshotPartitions" in _own_settings(master)) is is_set
 
 
 @pytest.mark.parametrize(("master", "is_set"), [("local[2]", True), ("spark://host:7077", False)])

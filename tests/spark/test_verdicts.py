@@ -3,11 +3,13 @@
 import os
 
 import pytest
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
 from penstock.configuration import ConfigurationError
 from penstock.spark import apply, close_policies, judge, load_plan
+from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
 from tests.spark.verdicts import verdicts
 
@@ -250,3 +252,26 @@ def test_without_udfs_over_arrow_the_verdicts_are_the_same(rows, plan, propertie
         by_rows(frame, loaded, "t", replacing=True).select(*apply(frame, loaded).columns),
         apply(frame, loaded),
     )
+
+
+def test_an_observation_counts_what_is_judged(spark, rows, topic_plan, tmp_path):
+    plan = topic_plan(**{"type": "MaxBytes", "value.max.bytes": "4"})
+    seen, df = Observation(), rows(b"good", b"too long", b"too long")
+    assert judge(df, plan, observation=seen).count() == 3
+    counts = {"judged": 3, "accepted": 1, "refused": 2, "dropped": 0, "failed": 0}
+    assert seen.get == counts
+
+    df.write.parquet(str(tmp_path / "in"))
+    stream = judge(spark.readStream.schema(df.schema).parquet(str(tmp_path / "in")), plan,
+                   observation="orders")  # fmt: skip
+    query = stream.writeStream.format("noop").trigger(availableNow=True).start()
+    assert query.awaitTermination(HANGS_S)
+    observed = [progress.observedMetrics.get("orders") for progress in query.recentProgress]
+    assert [row.asDict() for row in observed if row and row.judged] == [counts]
+
+
+@pytest.mark.parametrize("given", [3, "", ["orders"]])
+def test_anything_else_is_no_observation(rows, topic_plan, given):
+    plan = topic_plan(type="Required", fields="id")
+    with pytest.raises(ConfigurationError, match="observation: pass an Observation or a name"):
+        judge(rows(b"x"), plan, observation=given)

@@ -25,15 +25,19 @@ REPAIR = {
     ("name", "given", "message"),
     [
         ("value", "string", 'column value is string, not binary: give it as F.col("value").cast'),
-        ("key", "bigint", 'column key is bigint, not binary: give it as F.col("key").cast("bin'),
+        (
+            "key",
+            "bigint",
+            'bigint, not binary: give it as F.col("key").cast("string").cast("binary")',
+        ),
         ("partition", "string", 'not int: give it as F.col("partition").cast("int")'),
         ("topic", "int", 'not string: give it as F.col("topic").cast("string")'),
         ("timestamp", "bigint", 'not timestamp: give it as F.timestamp_millis("timestamp")'),
         ("timestamp", "timestamp_ntz", 'give it as F.col("timestamp").cast("timestamp")'),
         ("headers", "map<string,binary>", "not array<struct<key:string,value:binary>>"),
         ("headers", "array<struct<value:binary,key:string>>", 'F.struct(h["key"], h["value"]'),
-        ("headers", "void", 'F.lit(None).cast("array<struct<key:string,value:binary>>")'),
-        ("key", "void", 'give it as F.lit(None).cast("binary")'),
+        ("headers", "void", 'F.col("headers").cast("array<struct<key:string,value:binary>>")'),
+        ("key", "void", 'give it as F.col("key").cast("binary")'),
     ],
 )
 def test_a_wrong_type_is_named_with_the_right_type(name, given, message):
@@ -96,7 +100,9 @@ def test_an_audit_names_the_column_that_is_missing(rows, plan, missing):
     with pytest.raises(ConfigurationError) as caught:
         audit(rows(b"x").drop(missing), plan())
     assert f"no column {missing}, which an audit reports; there are topic" in str(caught.value)
-    given = f'withColumns({{"{missing}": F.lit(None).cast("{COLUMNS[missing]}")}})'
+    # Its policies look at keys: a null would be judged.
+    stand_in = 'F.col("COLUMN")' if missing == "key" else "F.lit(None)"
+    given = f'withColumns({{"{missing}": {stand_in}.cast("{COLUMNS[missing]}")}})'
     assert given in str(caught.value)
 
 
@@ -109,6 +115,18 @@ def test_an_audit_takes_the_columns_that_its_error_proposes(rows, plan):
         plan(),
     )  # fmt: skip
     assert (report.judged, report.refused) == (2, 1)
+
+
+def test_a_table_is_judged_as_the_error_proposes(spark, topic_plan):
+    """Never as null, which is a tombstone that every policy accepts."""
+    table = spark.createDataFrame([(1, 2.5), (2, None)], "id int, amount double")
+    plan = topic_plan(type="Required", fields="id,amount")
+    with pytest.raises(ConfigurationError) as caught:
+        judge(table, plan)
+    _, _, proposed = str(caught.value).partition("give frame.")
+    judged = judge(eval(f"table.{proposed}", {"F": F, "table": table}), plan)
+    outcomes = [row.outcome for row in judged.select("verdict.outcome").collect()]
+    assert outcomes == ["accepted", "refused"]
 
 
 @pytest.mark.parametrize("function", FRAMES)

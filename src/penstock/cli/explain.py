@@ -143,7 +143,7 @@ def _from_cluster(
         record = cluster.record(topic, int(partition), int(offset))
     except ClusterError as error:
         raise CommandError(str(error)) from error
-    print(f"{options.topic} {topic.topic_id}", file=sys.stderr)
+    print(f"topic {options.topic}, topic id {topic.topic_id}", file=sys.stderr)
     own = settings_of((topic,), configuration, properties)[topic.name]
     located_record = LocatedRecord(int(partition), topic.topic_id, record, own)
     return f"{options.topic} {options.offset}", located_record

@@ -6,7 +6,7 @@ out and counted, and the exit code is 1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.raw_jobs import (
@@ -24,8 +24,9 @@ from penstock.cli.jobs.spark_job import (
     location,
     show_counts,
 )
+from penstock.cli.jobs.stream_lines import one_line
 from penstock.cli.output.policy_output import policies_run
-from penstock.engine.verdict import Outcome
+from penstock.engine.verdict import REJECTED, Outcome
 from penstock.jobs.report.counts import by_outcome
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.report.bounded_counter import BoundedCounter
+    from penstock.jobs.report.counts import Reason
+
+_LINES_MAX: Final = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,11 +68,24 @@ def run(options: argparse.Namespace) -> int:
             what = f"rewriting {options.topic}"
             task_counts = write_topics(options, command_job, topics, ranges, plan, targets, what)
             counts: Mapping[str, int] = by_outcome(task_counts.outcomes)
+            reasons = task_counts.reasons
         else:
             source = RowSource(topics, ranges, options.input or "")
-            counts = command_job.rows.redact(source, plan, target)
+            counts, reasons = command_job.rows.redact(source, plan, target)
         print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
+        _print_failures(reasons)
         return ExitCode.CHECK_FAILED if counts[Outcome.FAILED] else ExitCode.DONE
+
+
+def _print_failures(reasons: BoundedCounter[Reason]) -> None:
+    """Print why records are not in the target, though no interceptor dropped them."""
+    counts, _ = reasons.most_common(len(reasons))
+    failures = [(reason, count) for reason, count in counts if reason.outcome in REJECTED]
+    for reason, count in failures[:_LINES_MAX]:
+        message = one_line(reason.message or "")
+        print(f"  {count:>9,}  {reason.topic}  {reason.policy}  {reason.code}  {message}")
+    if len(failures) > _LINES_MAX:
+        print(f"  and {len(failures) - _LINES_MAX} more reasons")
 
 
 def _interceptors_of(plan: RecordPlan) -> RecordPlan:

@@ -41,7 +41,7 @@ from penstock.engine.path_counts import PathCount
 from penstock.engine.plans.configured_policy import ConfiguredPolicy
 from penstock.engine.plans.configuring import configure, has_life_cycle, hints_of
 from penstock.engine.plans.loading import ClassPath, describe, load_class, search_first
-from penstock.engine.plans.overriding import check_overriding, hint_of
+from penstock.engine.plans.overriding import adds_methods, check_overriding, hint_of
 from penstock.engine.plans.plan import Plan
 from penstock.engine.validation_policy import (
     PREPARE_TEXT,
@@ -52,11 +52,12 @@ from penstock.policy import ClientContext, RecordsPolicy
 from penstock.policy.path_counts import CountsPaths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from penstock.configuration import PolicyConfiguration
     from penstock.engine.objections import Policy
     from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.policy import RecordIntrospectionHints
 
 VALIDATORS: Final = interfaces.VALIDATORS
 VALIDATION: Final = interfaces.VALIDATION
@@ -189,14 +190,21 @@ class PolicyInstances:
         return any(interceptor.drops_records for interceptor in self._all_interceptors)
 
     @property
-    def judges_columns(self) -> bool:
-        """Whether a validator, the validation policy or an interceptor gets batches as columns.
+    def together(self) -> list[RecordPolicy | Interceptor]:
+        """What gets batches as columns: it judges or processes them, or only prepares for them."""
+        every: list[RecordPolicy | Interceptor] = [
+            policy for policy in self.judging if isinstance(policy, RecordPolicy)
+        ]
+        every += self._all_interceptors
+        return [policy for policy in every if policy.is_apart]
 
-        It judges or processes them, or only prepares for them.
+    def hints_for(self, texts: Collection[str]) -> dict[str, list[RecordIntrospectionHints]]:
+        """Return how much of a record the policies of KIP-940 look at, by name.
+
+        Args:
+            texts: Of topics, their `record.validation.policy`: some policies look at less then.
         """
-        return any(
-            isinstance(policy, RecordPolicy) and policy.is_apart for policy in self.judging
-        ) or any(interceptor.is_apart for interceptor in self._all_interceptors)
+        return {policy.record_policy.name: policy.hints_for(texts) for policy in self._validations}
 
     @property
     def counts_paths(self) -> bool:
@@ -532,7 +540,11 @@ class PolicyInstances:
 
     def _validator(self, definition: ConfiguredPolicy) -> RecordPolicy:
         instance = self._instance(self._load(definition, "validate_record"), definition)
-        return RecordPolicy(definition.name, *self._callables(instance, definition))
+        return RecordPolicy(
+            definition.name,
+            *self._callables(instance, definition),
+            reads_timestamps=_reads_timestamps(instance),
+        )
 
     def _validation_policy(self, definition: ConfiguredPolicy) -> ValidationPolicy:
         instance = self._instance(self._load(definition, "validate"), definition)
@@ -543,6 +555,7 @@ class PolicyInstances:
             hints_of(instance, definition),
             # A named policy gets its own configs, and none if its class declares none.
             (definition.topic_configs or {}) if definition.is_named else None,
+            _reads_timestamps(instance),
         )
         prepare = self._timed(self._optional(instance, definition, PREPARE_TOPIC))
         load = self._optional(instance, definition, "load_topic")
@@ -603,7 +616,13 @@ class PolicyInstances:
             by_batch,
             prepare,
             drops_records=drops_records,
+            reads_timestamps=_reads_timestamps(instance),
         )
+
+
+def _reads_timestamps(instance: Any) -> bool:
+    says_so = getattr(instance, "reads_timestamps", True) is not False
+    return says_so or adds_methods(type(instance))
 
 
 def _judging(key: str) -> tuple[str, ...]:

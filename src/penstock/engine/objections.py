@@ -51,6 +51,7 @@ class RecordPolicy(NamedTuple):
         prepare_batch: Called before either, once for several records; or None.
         hints: How much of a record it looks at (KIP-940); None for a validator (KIP-729).
         topic_configs: The topic configs that it gets, if they are not the topic's own.
+        reads_timestamps: Whether it may look at the timestamps of records that it gets together.
     """
 
     name: str
@@ -59,6 +60,7 @@ class RecordPolicy(NamedTuple):
     prepare_batch: Callable[..., Any] | None = None
     hints: RecordIntrospectionHints | None = None
     topic_configs: Mapping[str, str] | None = None
+    reads_timestamps: bool = True
 
     @property
     def is_apart(self) -> bool:

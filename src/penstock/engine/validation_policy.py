@@ -9,14 +9,16 @@ from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import VALIDATION_POLICY
 from penstock.engine.not_now import unusable_by
 from penstock.engine.plans.loading import describe
+from penstock.engine.plans.overriding import adds_methods
 from penstock.policy import RetriableException
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from penstock.engine.objections import RecordPolicy
     from penstock.engine.plans.configured_policy import ConfiguredPolicy
     from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.policy import RecordIntrospectionHints
 
 PREPARE_TEXT: Final = "prepare_validation_policy"
 """A method that a class of KIP-940 may have: it reads a topic's text before a record comes."""
@@ -45,6 +47,13 @@ class ValidationPolicy:
         self.instance = instance
         self.record_policy = judging
         self.load = load
+
+    def hints_for(self, texts: Collection[str]) -> list[RecordIntrospectionHints]:
+        """Return how much of a record it looks at, where topics have one of these texts."""
+        narrower = getattr(self.instance, "hints_for_text", None)
+        if callable(narrower) and not adds_methods(type(self.instance)):
+            return [narrower(text) for text in texts]
+        return [] if self.record_policy.hints is None else [self.record_policy.hints]
 
     def prepare_text(self, text: str) -> None:
         """Let it read a topic's `record.validation.policy`, if it can.

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.policies import NAMES
-from penstock.configuration.topic_keys import POLICIES
+from penstock.configuration.properties import load_properties
+from penstock.configuration.topic_keys import POLICIES, VALIDATION_POLICY
 from penstock.configuration.values import items
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
 from penstock.engine.objections import BatchPolicy, RecordPolicy
@@ -24,15 +27,17 @@ from penstock.kafka.records.uncompressed import BatchLimits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from pathlib import Path
     from uuid import UUID
 
     from penstock.configuration import Configuration, PolicyConfiguration
     from penstock.configuration.policies import NamedPolicy
+    from penstock.engine.plans.topic_plan import TopicPlan
 
 MAX_DECOMPRESSED_BYTES: Final = 128 * 2**20
 """Of a stored batch, unless `decompressed.batch.max.bytes` is more."""
 _UNLIMITED: Final = 2**31 - 1
+_UPSTREAM: Final = "upstream."
+_SERVERS: Final = f"{_UPSTREAM}bootstrap.servers"
 
 
 def readable_bytes(decompressed_batch_max_bytes: int) -> int:
@@ -59,6 +64,7 @@ class RecordPlan:
         topic_settings: The topic level keys that were set on topics, by topic.
         retry_for_s: The seconds for which a task retries policies that cannot decide, before it
             fails.
+        topic: The only topic that it is for; None for all topics.
     """
 
     policies: PolicyConfiguration
@@ -68,6 +74,7 @@ class RecordPlan:
     has_interceptors: bool
     topic_settings: Mapping[str, Mapping[str, str]]
     retry_for_s: float = policy_retries.FOR_S
+    topic: str | None = None
 
     @property
     def path(self) -> Path:
@@ -186,6 +193,7 @@ class RecordPlan:
 def load_plan(
     file: str | Path,
     *,
+    topic: str | None = None,
     topic_ids: Mapping[str, UUID] = MappingProxyType({}),
     records_policy_batch: int = 1,
     topic_settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
@@ -194,6 +202,8 @@ def load_plan(
 
     Args:
         file: The gateway's configuration file.
+        topic: The topic whose policies judge frames: they need no column `topic`, and only the
+            columns that these policies look at. The file need not name a cluster then.
         topic_ids: The ids of topics, for policies that read them (KIP-940).
         records_policy_batch: The maximum number of consecutive records of a partition that a
             `RecordsPolicy` (KIP-686) gets at a time. Its verdict applies to all of them. Stored
@@ -206,7 +216,7 @@ def load_plan(
         The plan for `judge` and `apply`.
 
     Raises:
-        ConfigurationError: The file or a policy is not usable.
+        ConfigurationError: The file or a policy is not usable, or `topic` has no policy.
         ValueError: `records_policy_batch` is less than 1.
     """
     if not isinstance(file, (str, os.PathLike)):
@@ -217,11 +227,21 @@ def load_plan(
         raise ValueError("records_policy_batch must be 1 or more")
     from penstock.configuration import load_configuration  # noqa: PLC0415 - as in `_read`
 
+    has_cluster = topic is None or _SERVERS in load_properties(file, Path(file).resolve())[0]
     # The classes are loaded in this process anyway.
     configuration = load_configuration(
-        file, read_declared=declared_here, describe_classes=classes_here
+        file,
+        without="" if has_cluster else _UPSTREAM,
+        replaced={} if has_cluster else {_SERVERS: "none:1"},
+        read_declared=declared_here,
+        describe_classes=classes_here,
     )
-    return _plan(configuration.policies, topic_ids, records_policy_batch, topic_settings)
+    policies = configuration.policies
+    if not has_cluster:  # what needs it says that it is missing
+        properties = dict(policies.properties)
+        del properties[_SERVERS]
+        policies = replace(policies, properties=MappingProxyType(properties))
+    return _plan(policies, topic_ids, records_policy_batch, topic_settings, topic)
 
 
 def _plan(
@@ -229,6 +249,7 @@ def _plan(
     topic_ids: Mapping[str, UUID],
     records_policy_batch: int,
     topic_settings: Mapping[str, Mapping[str, str]],
+    topic: str | None = None,
 ) -> RecordPlan:
     plan = Plan(configuration)
     names = dict(plan.names)
@@ -237,8 +258,21 @@ def _plan(
         if settings.records_policy is not None and not settings.unusable:
             names[RECORDS] = tuple(dict.fromkeys((*names[RECORDS], settings.records_policy)))
     policies = PolicyInstances(configuration, names)
-    has_interceptors, columns = bool(policies.patterns), _columns(policies, names[RECORDS])
-    policies.close()
+    plan.set_interceptor_patterns(policies.patterns)
+    has_interceptors = bool(policies.patterns)
+    texts = _texts(configuration, topic_settings)
+    try:
+        topic_plan = None
+        if topic is not None:
+            own = topic_settings.get(topic, NO_SETTINGS)
+            topic_plan = _topic_plan(configuration.path, plan, topic, own)
+            has_interceptors = bool(topic_plan.interceptors)
+            texts = {topic_plan.validation_setting or ""}
+            own_class = topic_plan.records_policy
+            names[RECORDS] = () if own_class is None else (own_class,)
+        columns = _columns(policies, names[RECORDS], texts, topic_plan)
+    finally:
+        policies.close()
     return RecordPlan(
         configuration,
         topic_ids,
@@ -247,32 +281,79 @@ def _plan(
         has_interceptors,
         {topic: dict(own) for topic, own in topic_settings.items()},
         policy_retries.FOR_S,
+        topic,
     )
 
 
-def _columns(policies: PolicyInstances, records_policies: Sequence[str]) -> dict[str, int]:
-    """Return the columns that policies read, with the most bytes of each."""
-    judging = policies.judging
+def _topic_plan(file: Path, plan: Plan, topic: str, own: Mapping[str, str]) -> TopicPlan:
+    """Return the plan of a topic.
+
+    Raises:
+        ConfigurationError: It has no policy, so that all its records would be accepted.
+    """
+    topic_plan = plan.for_topic(topic, own)
+    if topic_plan is None:
+        globs = ", ".join(plan.globs)
+        raise ConfigurationError(
+            f"{file}: topic {topic} has no policy"
+            + (f"; the file has policies for the topics {globs}" if globs else "")
+        )
+    return topic_plan
+
+
+def _texts(
+    configuration: PolicyConfiguration, topic_settings: Mapping[str, Mapping[str, str]]
+) -> set[str]:
+    """Return each `record.validation.policy` that a topic may have."""
+    texts = [
+        default.value
+        for default in configuration.topic_defaults
+        if default.key == VALIDATION_POLICY
+    ]
+    texts += (own[VALIDATION_POLICY] for own in topic_settings.values() if VALIDATION_POLICY in own)
+    return set(texts) or {""}
+
+
+def _columns(
+    policies: PolicyInstances,
+    records_policies: Sequence[str],
+    texts: Collection[str],
+    topic_plan: TopicPlan | None,
+) -> dict[str, int]:
+    """Return the columns that policies read, with the most bytes of each.
+
+    Args:
+        records_policies: The classes of KIP-686 that topics have.
+        texts: The `record.validation.policy` that topics have.
+        topic_plan: The plan of the only topic; None for all topics.
+    """
+    judging, together = policies.judging, policies.together
+    intercepts = bool(policies.patterns)
+    if topic_plan is not None:
+        own = {*topic_plan.validators, *topic_plan.named, topic_plan.validation_policy}
+        judging = [policy for policy in judging if policy.name in own]
+        own |= {*topic_plan.interceptors}
+        together = [policy for policy in together if policy.name in own]
+        intercepts = bool(topic_plan.interceptors)
     takes_batches = bool(records_policies) or any(
         isinstance(policy, BatchPolicy) for policy in judging
     )
     columns: dict[str, int] = {}
     if (
         takes_batches
-        or policies.patterns
+        or intercepts
         or any(isinstance(policy, RecordPolicy) and policy.hints is None for policy in judging)
     ):
         columns = {"key": _UNLIMITED, "value": _UNLIMITED, "headers": _UNLIMITED}
-    if takes_batches or policies.judges_columns:
+    if takes_batches or any(policy.reads_timestamps for policy in together):
         columns["timestamp"] = _UNLIMITED
-    for policy in judging:
-        if isinstance(policy, BatchPolicy) or policy.hints is None:
-            continue
-        if policy.hints.access_headers:
+    all_hints = policies.hints_for(texts)
+    for hints in chain.from_iterable(all_hints.get(policy.name, ()) for policy in judging):
+        if hints.access_headers:
             columns["headers"] = _UNLIMITED
         for name, max_bytes in (
-            ("key", policy.hints.access_key_bytes),
-            ("value", policy.hints.access_value_bytes),
+            ("key", hints.access_key_bytes),
+            ("value", hints.access_value_bytes),
         ):
             if max_bytes:
                 columns[name] = max(columns.get(name, 0), min(max_bytes, _UNLIMITED))

@@ -61,6 +61,8 @@ class NativeJudge(Protocol):
 class ByColumns(Policy):
     """Judges columns: a policy derives from it and returns the records that it refuses."""
 
+    reads_timestamps = False
+
     def refused(self, batch: RecordColumns) -> Iterable[tuple[int, str]]:
         """Return the positions of refused records, ascending, each with its message."""
         raise NotImplementedError

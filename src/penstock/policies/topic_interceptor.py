@@ -29,6 +29,7 @@ class TopicInterceptor(ProduceRequestInterceptor):
     from the keys of the file, too: an attribute `key_from` is the key `key.from`.
     """
 
+    reads_timestamps = False
     topics: ClassVar[str]
     config_keys: ClassVar[Sequence[ConfigKey]] = (
         ConfigKey(

@@ -24,6 +24,19 @@ def check_plan(value: Any, name: str = "plan") -> RecordPlan:
     return value
 
 
+def check_observation(value: Any) -> None:
+    """Check what counts records.
+
+    Raises:
+        ConfigurationError: It is neither a name nor an Observation.
+    """
+    is_observation = type(value).__name__ == "Observation"  # there are two classes of this name
+    if not is_observation and not (isinstance(value, str) and value):
+        raise ConfigurationError(
+            f"observation: pass an Observation or a name, not {type(value).__name__}"
+        )
+
+
 def topic_names(topics: Any, function: str, *, folders: str) -> str | None:
     """Return topics as the commands' `--topic`; None if the argument is not text.
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -23,13 +25,15 @@ from penstock.spark.execution.memory import cores_of, jvm_memory
 from penstock.spark.execution.settings import SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "8",
+    # With its default of 50, each commit to a Delta table takes 100 tasks, however small it is.
+    "spark.databricks.delta.snapshotPartitions": "2",
 }
 
 
@@ -120,10 +124,27 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     reading, writing = os.pipe()
     forward(os.fdopen(reading, "rb"))
     try:
-        gateway = launch_gateway(conf, {"stderr": writing})  # type: ignore[no-untyped-call]
+        gateway = launch_gateway(conf, _JvmProcess(stderr=writing))  # type: ignore[no-untyped-call]
     finally:
         os.close(writing)
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001
+
+
+class _JvmProcess(dict[str, Any]):
+    """The arguments of the JVM's process, with which it ignores SIGTERM, as it does SIGINT.
+
+    A signal to the process group (`timeout`) or to all processes of a service (systemd) is for the
+    command, which ends its queries, and the JVM at the end. A JVM that ends by itself takes the
+    queries with it. PySpark sets the function that the process calls first.
+    """
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, partial(_prepare, value) if name == "preexec_fn" else value)
+
+
+def _prepare(prepare: Callable[[], None]) -> None:
+    prepare()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def stop_session(session: SparkSession) -> None:

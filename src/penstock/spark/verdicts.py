@@ -8,26 +8,26 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas import functions as pandas_functions
 
+from penstock.configuration import ConfigurationError
+from penstock.jobs.report.counts import OUTCOMES
 from penstock.spark import evaluation
-from penstock.spark.arguments import check_plan, check_text
-from penstock.spark.frames.frame_columns import check_columns, check_frame
+from penstock.spark.arguments import check_observation, check_plan, check_text
+from penstock.spark.execution.interpreters import check_workers
+from penstock.spark.frames.frame_columns import check_columns, check_frame, types_of
 from penstock.spark.frames.kafka_columns import COLUMNS
-from penstock.spark.frames.rows import VERDICT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
 
     from penstock.jobs.plan import RecordPlan
 
-_APPLIED_TYPE: Final = f"struct<verdict: {VERDICT_TYPE}, key: binary, value: binary>"
-_COUNTING_TYPE: Final = f"{VERDICT_TYPE.removesuffix('>')}, paths: string>"
 _UNLIMITED: Final = 2**31 - 1
 _ARROW_UDF: Final[Any] = getattr(pandas_functions, "arrow_udf", None)
 """Since PySpark 4.1; before, all columns come to Python and go back (`by_rows`)."""
 
-
+# No DDL: with Spark Connect, its server reads that, and not within a pipeline.
 _VERDICT_TYPE: Final = (
     T.StructType()
     .add("outcome", T.StringType())
@@ -36,9 +36,22 @@ _VERDICT_TYPE: Final = (
     .add("message", T.StringType())
 )
 _PATHS: Final = T.StructField("paths", T.StringType())
+_COUNTING_TYPE: Final = T.StructType([*_VERDICT_TYPE.fields, _PATHS])
+_APPLIED_TYPE: Final = (
+    T.StructType()
+    .add("verdict", _VERDICT_TYPE)
+    .add("key", T.BinaryType())
+    .add("value", T.BinaryType())
+)
 
 
-def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
+def judge(
+    df: DataFrame,
+    plan: RecordPlan,
+    *,
+    topic: str | None = None,
+    observation: Observation | str | None = None,
+) -> DataFrame:
     """Add the verdict on each record.
 
     Every record is judged once in a job, by the gateway's chain of policies. It works on batch and
@@ -50,7 +63,10 @@ def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
             that the policies read.
         plan: From `load_plan`.
         topic: The topic of all records, if it is known. Its column is not copied to Python then,
-            which is a tenth faster.
+            which is a tenth faster. Default: the topic of the plan.
+        observation: Counts the records while they are judged: `judged`, `accepted`, `refused`,
+            `dropped` and `failed`. An Observation for a batch; or a name, under which listeners of
+            queries get the counts, and `observedMetrics` of a stream's progress has them.
 
     Returns:
         The frame with the column `verdict`: a struct of `outcome` (`accepted`,
@@ -61,7 +77,13 @@ def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
         ConfigurationError: A column that the policies need is missing, or has another type.
     """
     check_arguments("judge", df, plan, topic)
-    return _judged(df, plan, topic, counting=False)
+    judged_rows = _judged(df, plan, topic, counting=False)
+    if observation is None:
+        return judged_rows
+    check_observation(observation)
+    outcome = F.col("verdict.outcome")
+    counts = [F.count(F.when(outcome == name, True)).alias(name) for name in OUTCOMES]
+    return judged_rows.observe(observation, F.count(F.lit(1)).alias("judged"), *counts)
 
 
 def judge_counting(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
@@ -74,6 +96,7 @@ def judge_counting(df: DataFrame, plan: RecordPlan, *, topic: str | None = None)
 
 
 def _judged(df: DataFrame, plan: RecordPlan, topic: str | None, *, counting: bool) -> DataFrame:
+    topic = topic_of(plan, topic)
     if _ARROW_UDF is None:
         return by_rows(df, plan, topic, replacing=False, counting=counting)
     verdict = _evaluated(df, plan, topic, replacing=False, counting=counting)
@@ -96,6 +119,7 @@ def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
         ConfigurationError: A column that the policies need is missing, or has another type.
     """
     check_arguments("apply", df, plan, topic)
+    topic = topic_of(plan, topic)
     if not plan.has_interceptors:
         return judge(df, plan, topic=topic)
     if _ARROW_UDF is None:
@@ -117,12 +141,25 @@ def check_arguments(function: str, df: DataFrame, plan: RecordPlan, topic: str |
         topic: The one topic, or None.
 
     Raises:
-        ConfigurationError: It is not a frame, not a plan, or no name of a topic.
+        ConfigurationError: It is not a frame, not a plan, or no name of a topic; or its session
+            cannot run policies.
     """
-    check_frame(df, function)
+    frame = check_frame(df, function)
     check_plan(plan)
+    check_workers(frame.sparkSession)
     if topic is not None:
         check_text(topic, "topic")
+
+
+def topic_of(plan: RecordPlan, topic: str | None) -> str | None:
+    """Return the topic of all records: that of a call, or of the plan.
+
+    Raises:
+        ConfigurationError: The plan is for another topic, and lacks the policies of that topic.
+    """
+    if topic is None or plan.topic is None or topic == plan.topic:
+        return plan.topic if topic is None else topic
+    raise ConfigurationError(f"topic: the plan is for topic {plan.topic}, not {topic}")
 
 
 def close_policies(spark: SparkSession, *, workers: int) -> None:
@@ -160,12 +197,15 @@ def needed_columns(
     """
     always = ("topic", "partition") if topic is None else ("partition",)
     columns = dict(plan.columns)
-    if "timestamp" in columns and ("headers", COLUMNS["headers"]) in df.dtypes:
+    types = types_of(df)
+    if types is None:  # Spark itself reports what is missing
+        types = [*COLUMNS.items()]
+    elif "timestamp" in columns and ("headers", COLUMNS["headers"]) in types:
         columns.setdefault("headers", _UNLIMITED)  # they have the timestamps that are far
     if replacing:
         columns |= {"key": _UNLIMITED, "value": _UNLIMITED}
     usage = f"the policies of {plan.path} look at"
-    check_columns(df.dtypes, (*always, *columns), usage, optional)
+    check_columns(types, (*always, *columns), usage, optional)
     return always, columns
 
 
@@ -198,7 +238,7 @@ def with_verdict(schema: T.StructType, *, counting: bool = False) -> T.StructTyp
         schema: That of the rows.
         counting: Whether verdicts have `paths`.
     """
-    verdict = T.StructType([*_VERDICT_TYPE.fields, *([_PATHS] if counting else ())])
+    verdict = _COUNTING_TYPE if counting else _VERDICT_TYPE
     return T.StructType([*schema.fields, T.StructField("verdict", verdict)])
 
 
@@ -219,7 +259,7 @@ def _evaluated(
     evaluate = evaluation.verdicts(
         plan, (*always, *columns), replacing=replacing, topic=topic, counting=counting
     )
-    of_judged = _COUNTING_TYPE if counting else VERDICT_TYPE
+    of_judged = _COUNTING_TYPE if counting else _VERDICT_TYPE
     function: Any = _ARROW_UDF(evaluate, _APPLIED_TYPE if replacing else of_judged)
     # Spark evaluates a deterministic function again wherever its result is used.
     verdict: Column = function.asNondeterministic()(*arguments)

@@ -189,6 +189,29 @@ def test_rules_that_are_not_judged_are_a_warning_and_in_check():
     ]
 
 
+def test_a_promise_about_several_objects_is_one_warning(tmp_path):
+    names = ("a", "b", "c")
+    document = {
+        "kind": "DataContract", "apiVersion": "v3.1.0", "id": "i", "name": "shop", "version": "1",
+        "status": "active",
+        "schema": [{"name": name, "properties": [{"name": "id", "required": True}]} for name in names],
+        "slaProperties": [
+            {"property": "freshness", "value": 1, "unit": "d"},
+            {"property": "retention", "value": 1, "unit": "y", "element": "a.id,b.id"},
+        ],
+    }  # fmt: skip
+    (tmp_path / "shop.yaml").write_text(json.dumps(document))
+    policy = DataContract()
+    policy.configure({"contract": str(tmp_path / "shop.yaml")})
+    assert policy.warnings == [
+        (
+            "contract: shop 1: not judged on the wire: "
+            "shop 1: freshness: a promise about the data set; "
+            "a.id,b.id: retention: a promise about the data set"
+        )
+    ]
+
+
 @pytest.mark.parametrize(
     ("prop", "message"),
     [

@@ -18,6 +18,10 @@ pytestmark = pytest.mark.slow
         ("WARNING: Using incubator modules: jdk.incubator.vector", True),
         ("WARNING: A terminally deprecated method in sun.misc.Unsafe has been called", True),
         ("WARNING: Use --enable-native-access=ALL-UNNAMED to avoid a warning", True),
+        (
+            "Warning: Java versions > Java 11 can only operate in restricted mode where no ...",
+            True,
+        ),
         ("WARNING: the disk is full", False),
         ("java.lang.OutOfMemoryError: Java heap space", False),
         ("a policy says WARNING: Using incubator modules: x", False),

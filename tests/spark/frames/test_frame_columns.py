@@ -1,9 +1,10 @@
 """Frames of users: which columns are taken, and how an error explains the others."""
 
 import pytest
+from pyspark.errors import PySparkException
 
 from penstock.configuration import ConfigurationError
-from penstock.spark.frames.frame_columns import check_columns, check_frame
+from penstock.spark.frames.frame_columns import check_columns, check_frame, types_of
 from penstock.spark.frames.kafka_columns import COLUMNS
 
 pytestmark = pytest.mark.unit
@@ -44,9 +45,36 @@ def test_missing_columns_are_named_with_their_types():
     text = error_of([("value", "binary")], ("key", "topic", "partition", "value"))
     assert text == (
         "the records have no column key, topic, partition, which judging needs; there are value; "
-        'where it is not known, give frame.withColumns({"key": F.lit(None).cast("binary"), '
+        'where it is not known, give frame.withColumns({"key": F.col("COLUMN").cast("binary"), '
         '"topic": F.lit("NAME"), "partition": F.lit(0)})'
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "fields"),
+    [
+        (["id", "amount"], 'F.struct("*")'),
+        (["topic", "id", "an.id", 'a"`b', "verdict"], 'F.struct("id", "`an.id`", "`a\\"``b`")'),
+    ],
+)
+def test_null_is_never_proposed_for_what_is_judged(names, fields):
+    text = error_of([(name, "string") for name in names], ("value", "key", "headers"))
+    assert f'"value": F.to_json({fields}, {{"ignoreNullFields": "false"}}).cast("binary")' in text
+    assert "None" not in text
+    assert text.endswith(f'"headers": F.array().cast("{COLUMNS["headers"]}")}})')
+
+
+def test_without_other_columns_there_is_no_expression_for_a_value():
+    text = error_of([("topic", "string"), ("partition", "int")])
+    assert text.endswith("; there are topic, partition")
+
+
+def test_null_replaces_what_is_only_reported():
+    with pytest.raises(ConfigurationError) as raised:
+        check_columns(
+            [("value", "binary")], ("key",), "an audit reports", (), judged_columns=("value",)
+        )
+    assert str(raised.value).endswith('{"key": F.lit(None).cast("binary")})')
 
 
 def test_a_column_in_another_case_is_to_be_renamed():
@@ -69,8 +97,19 @@ def test_a_column_may_not_be_there_twice(name):
     ("name", "spark_type", "how"),
     [
         ("value", "string", 'not binary: give it as F.col("value").cast("binary")'),
-        ("value", "void", 'not binary: give it as F.lit(None).cast("binary")'),
-        ("value", "bigint", 'not binary: give it as F.col("value").cast("binary")'),
+        ("value", "void", "not binary: all its values are null, so there is nothing to judge"),
+        ("key", "void", 'not binary: give it as F.col("key").cast("binary")'),
+        (
+            "headers",
+            "void",
+            'give it as F.col("headers").cast("array<struct<key:string,value:binary>>")',
+        ),
+        ("value", "bigint", 'not binary: give it as F.col("value").cast("string").cast("binary")'),
+        (
+            "value",
+            "struct<a:int>",
+            'give it as F.to_json("value", {"ignoreNullFields": "false"}).cast("binary")',
+        ),
         ("topic", "binary", 'not string: give it as F.col("topic").cast("string")'),
         ("partition", "string", 'not int: give it as F.col("partition").cast("int")'),
         ("timestamp", "bigint", 'timestamp: give it as F.timestamp_millis("timestamp"), if it is'),
@@ -87,6 +126,23 @@ def test_a_wrong_type_is_explained(name, spark_type, how):
 
 def test_headers_of_another_kind_have_no_expression():
     assert "give" not in error_of(changed(headers="map<string,binary>"), COLUMNS)
+
+
+def test_a_frame_that_may_not_be_analysed_has_no_known_columns():
+    class InPipeline:
+        error = PySparkException(
+            "[ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION] Operations that ..."
+        )
+
+        @property
+        def dtypes(self):
+            raise self.error
+
+    frame = InPipeline()
+    assert types_of(frame) is None
+    frame.error = PySparkException("[TABLE_OR_VIEW_NOT_FOUND] ...")
+    with pytest.raises(PySparkException, match="NOT_FOUND"):
+        types_of(frame)
 
 
 def test_a_type_of_a_column_that_is_not_used_does_not_matter():

@@ -52,6 +52,7 @@ def test_interceptors_dropped_and_failed_records(rows, plan):
     seen = Observation()
     df = rows(b"good", b"bad1", b"bad7", b"drop", b"fail", None)
     accepted, rejected = split(df.withColumn("more", F.lit(1)), loaded, observation=seen)
+    assert accepted.columns == rejected.columns == [*KAFKA, "more"]
     assert values(accepted) == [b"good", b"good1", None]
     assert values(rejected) == [b"bad7", b"fail"]
     counts = seen.get
@@ -62,6 +63,17 @@ def test_interceptors_dropped_and_failed_records(rows, plan):
         (reason.topic, reason.outcome, reason.code, reason["count"]) for reason in counts["reasons"]
     }
     assert found == {("t", "refused", 87, 1), ("t", "dropped", 0, 1), ("t", "failed", -1, 1)}
+
+
+def test_columns_of_the_frame_stay_whatever_they_are_called(rows, topic_plan):
+    df = rows(b"good", b"too long").drop("timestamp", "key").withColumns(
+        {"sink": F.col("offset") * 2, "verdict": F.lit("old"), "own 0": F.struct("offset")}
+    )  # fmt: skip
+    df = df.withColumnRenamed("own 0", "sink 2").select("sink", "*")
+    accepted, rejected = split(df, topic_plan(**{"type": "MaxBytes", "value.max.bytes": "4"}))
+    assert accepted.columns == rejected.columns == [*KAFKA, "sink", "sink", "sink 2"]
+    assert [tuple(row)[8:] for row in accepted.collect()] == [(0, 0, (0,))]
+    assert [tuple(row)[8:] for row in rejected.collect()] == [(2, 2, (1,))]
 
 
 def test_counts_of_reasons_are_exact_and_bounded(rows, plan):

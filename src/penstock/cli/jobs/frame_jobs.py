@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from penstock.jobs.files.listing import ListedFiles
     from penstock.jobs.locations import RecordLocation
     from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.report.bounded_counter import BoundedCounter
+    from penstock.jobs.report.counts import Reason
     from penstock.jobs.rows.count_proof import CountProof
     from penstock.kafka.cluster.offsets import Topic
     from penstock.kafka.cluster.ranges import OffsetRange
@@ -96,8 +98,8 @@ class FrameJobs:
 
     def redact(
         self, source: RowSource, plan: RecordPlan, target: RecordLocation
-    ) -> Mapping[str, int]:
-        """Write records as interceptors leave them."""
+    ) -> tuple[Mapping[str, int], BoundedCounter[Reason]]:
+        """Write records as interceptors leave them; return why the others are left out, too."""
         from penstock.jobs.tasks.writing_task import ACCEPTED  # noqa: PLC0415
         from penstock.spark.jobs.redact import redact  # noqa: PLC0415
 

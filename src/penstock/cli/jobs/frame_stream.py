@@ -205,13 +205,18 @@ def _run_query(
     Each starts a process of Python, for which Spark waits 10 seconds, and only once. Where that was
     too short, the query is started again: it continues from its checkpoint.
     """
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
     from penstock.spark.execution.failures import is_late_worker  # noqa: PLC0415
 
     for starts_left in reversed(range(_STARTS_MAX)):
         try:
             _wait(prepared.start(available_now), ending, stopping, prepared.watch)
         except Exception as error:
-            if not starts_left or ending.is_set() or not is_late_worker(error):
+            # The signal may have ended workers, too; the micro-batch is repeated by the next start.
+            if ending.is_set() and isinstance(error, PySparkException):
+                return
+            if not starts_left or not is_late_worker(error):
                 raise
             warn("a Python worker did not start in time; the stream starts again")
         else:

@@ -12,7 +12,8 @@ from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
 from penstock.jobs.batches.letter_outcomes import AGAIN, DROPPED, PARKED, RETURNED
-from penstock.jobs.report.counts import by_outcome
+from penstock.jobs.report.bounded_counter import BoundedCounter
+from penstock.jobs.report.counts import REASONS_KEPT, Reason, by_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -64,20 +65,22 @@ class LocalRows:
 
     def redact(
         self, source: RowSource, plan: RecordPlan, target: RecordLocation
-    ) -> Mapping[str, int]:
-        """Write records as interceptors leave them."""
+    ) -> tuple[Mapping[str, int], BoundedCounter[Reason]]:
+        """Write records as interceptors leave them; return why the others are left out, too."""
         from penstock.jobs.evaluation import evaluator_of  # noqa: PLC0415
         from penstock.jobs.rows.row_jobs import counted, redact_rows  # noqa: PLC0415
         from penstock.jobs.tasks.writing_task import ACCEPTED  # noqa: PLC0415
 
         sinks, counts = self._sinks({ACCEPTED: target}), Counter[str]()
+        reasons = BoundedCounter[Reason](REASONS_KEPT)
 
         def left_out() -> int:
             return counts.total() - counts[Outcome.ACCEPTED.value]
 
         with sinks, self._reading("rewriting", source, plan, left_out) as (rows, proof):
-            sinks.write(counted(redact_rows(rows, evaluator_of(plan)), counts), proof)
-        return by_outcome(counts)
+            rewritten_rows = redact_rows(rows, evaluator_of(plan), reasons)
+            sinks.write(counted(rewritten_rows, counts), proof)
+        return by_outcome(counts), reasons
 
     def find_letters(self, letters: Letters, plan: RecordPlan) -> FoundLetters:
         """Return whose letters are there."""

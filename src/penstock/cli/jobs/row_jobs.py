@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from penstock.jobs.batches.letter_topics import FoundLetters, LetterTopics
     from penstock.jobs.locations import RecordLocation
     from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.report.bounded_counter import BoundedCounter
+    from penstock.jobs.report.counts import Reason
     from penstock.kafka.cluster.offsets import Cluster, Topic
     from penstock.kafka.cluster.ranges import OffsetRange
 
@@ -77,8 +79,8 @@ class RowJobs(Protocol):
 
     def redact(
         self, source: RowSource, plan: RecordPlan, target: RecordLocation
-    ) -> Mapping[str, int]:
-        """Write records as interceptors leave them."""
+    ) -> tuple[Mapping[str, int], BoundedCounter[Reason]]:
+        """Write records as interceptors leave them; return why the others are left out, too."""
 
     def find_letters(self, letters: Letters, plan: RecordPlan) -> FoundLetters:
         """Return whose letters are there; nothing is judged or written."""

@@ -150,7 +150,8 @@ class StreamLines:
         name = f"batch {first}" if first == last else f"batches {first} to {last}"
         counts = by_outcome(self._counts.outcomes)
         reasons = "".join(
-            f"; {count:,} {reason.outcome} by {reason.policy}: {one_line(reason.message or '')}"
+            f"; {count:,} of {reason.topic} {reason.outcome} by {reason.policy}: "
+            f"{one_line(reason.message or '')}"
             for reason, count in self._counts.reasons.most_common(_REASONS_MAX)[0]
         )
         _write(f"{name}: {show_counts(counts)}; {self._figures.lag:,} behind{reasons}")

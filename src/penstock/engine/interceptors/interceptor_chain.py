@@ -56,6 +56,7 @@ class Interceptor(NamedTuple):
         process_batch: The method that is called instead of it, or None.
         prepare_batch: Called before either, once for several records; or None.
         drops_records: Whether it may drop records.
+        reads_timestamps: Whether it may look at the timestamps of records that it gets together.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Interceptor(NamedTuple):
     process_batch: Callable[..., Any] | None = None
     prepare_batch: Callable[..., Any] | None = None
     drops_records: bool = True
+    reads_timestamps: bool = True
 
     @property
     def skipped(self) -> PolicyVerdict:

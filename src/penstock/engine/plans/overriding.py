@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 _INTERFACES: Final = "penstock.policy."
 """Where the interfaces are defined; ready-made policies are in `penstock.policies`."""
+_OURS: Final = "penstock."
 _CLOSE: Final = 0.7
 
 
@@ -45,6 +46,19 @@ def hint_of(cls: type, names: Sequence[str]) -> str:
             if close:
                 return f"; it has {close[0]}(): did you mean {name}()?"
     return ""
+
+
+def adds_methods(cls: type) -> bool:
+    """Return whether a class adds methods to those of Penstock that it derives from.
+
+    These may look at other parts of a record.
+    """
+    return any(
+        callable(value) and not name.startswith("__")
+        for base in cls.__mro__
+        if not base.__module__.startswith(_OURS)
+        for name, value in vars(base).items()
+    )
 
 
 def _is_of_interface(instance: Any, name: str) -> bool:

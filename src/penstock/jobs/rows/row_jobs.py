@@ -28,6 +28,7 @@ from penstock.engine.modes.dead_letters import (
 from penstock.engine.verdict import REJECTED, Outcome
 from penstock.jobs.batches.letter_outcomes import DROPPED, RETURNED, sink_of
 from penstock.jobs.batches.letter_topics import FoundLetters, LetterCounter
+from penstock.jobs.report.counts import reason_of
 from penstock.jobs.rows.judged_rows import judge_rows
 from penstock.jobs.rows.letters import DeadLetters, place_of
 from penstock.jobs.tasks.writing_task import ACCEPTED
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from penstock.engine.modes.dead_letters import Attempts
     from penstock.jobs.batches.letter_topics import LetterTopics
     from penstock.jobs.evaluation import Evaluator
+    from penstock.jobs.report.bounded_counter import BoundedCounter
+    from penstock.jobs.report.counts import Reason
     from penstock.jobs.rows.judged_rows import JudgedRow
     from penstock.jobs.rows.records import RecordRow
 
@@ -68,10 +71,17 @@ def counted(rows: Iterable[OutgoingRow], counts: Counter[str]) -> Iterator[tuple
             yield sink, row
 
 
-def split_rows(rows: Iterable[RecordRow], evaluator: Evaluator) -> Iterator[OutgoingRow]:
+def split_rows(
+    rows: Iterable[RecordRow],
+    evaluator: Evaluator,
+    reasons: BoundedCounter[Reason] | None = None,
+) -> Iterator[OutgoingRow]:
     """Return accepted records as interceptors left them, and the others as dead letters.
 
     What an interceptor dropped has no sink.
+
+    Args:
+        reasons: Counts why records are not accepted.
 
     Raises:
         PostponedError: A policy cannot decide, even after a while.
@@ -79,6 +89,8 @@ def split_rows(rows: Iterable[RecordRow], evaluator: Evaluator) -> Iterator[Outg
     letters = DeadLetters()
     for result in judge_rows(rows, evaluator):
         outcome = result.verdict.outcome
+        if reasons is not None and outcome is not Outcome.ACCEPTED:
+            reasons.add(reason_of(result.row.topic or "", result.verdict))
         if outcome is Outcome.ACCEPTED:
             row = result.row._replace(key=result.key, value=result.value)
             yield OutgoingRow(ACCEPTED, outcome.value, row)
@@ -89,12 +101,16 @@ def split_rows(rows: Iterable[RecordRow], evaluator: Evaluator) -> Iterator[Outg
             yield OutgoingRow(None, outcome.value, result.row)
 
 
-def redact_rows(rows: Iterable[RecordRow], evaluator: Evaluator) -> Iterator[OutgoingRow]:
+def redact_rows(
+    rows: Iterable[RecordRow],
+    evaluator: Evaluator,
+    reasons: BoundedCounter[Reason] | None = None,
+) -> Iterator[OutgoingRow]:
     """Return records as interceptors left them; what they dropped or failed on has no sink.
 
     The arguments and errors are those of `split_rows`.
     """
-    for outgoing in split_rows(rows, evaluator):
+    for outgoing in split_rows(rows, evaluator, reasons):
         yield outgoing if outgoing.sink == ACCEPTED else outgoing._replace(sink=None)
 
 

@@ -134,6 +134,8 @@ class DataContract(Policy):
             )
         self.warnings = self._warnings(contract)
 
+    reads_timestamps = False
+
     def get_hints(self) -> RecordIntrospectionHints:
         """Return that only values are needed."""
         return RecordIntrospectionHints(False, 0, ALL)
@@ -240,7 +242,10 @@ class DataContract(Policy):
     def _warnings(self, contract: Contract) -> list[str]:
         """Return lines about the objects and the parts by which records are not judged."""
         names = (self._object_name,) if self._object_name else contract.objects
-        rules = [str(rule) for name in names for rule in self._objects[name].not_judged]
+        # A promise can be about several objects, which all have it.
+        rules = list(
+            dict.fromkeys(str(rule) for name in names for rule in self._objects[name].not_judged)
+        )
         empty = ", ".join(name for name in names if self._objects[name].judges_nothing)
         lines = [f"{CONTRACT}: {contract.title}: {empty}: {_NOTHING}"] if empty else []
         if not rules:
@@ -282,7 +287,8 @@ def _compiled(contract: Contract, name: str) -> _Object:
     ]
     title = f"contract {contract.title}, {name}"
     rules = data_set_rules(title, name, contract.objects[name], agreed, schema.not_judged)
-    not_judged = (*schema.not_judged, *_promises(agreed, name))
+    about = name if len(contract.objects) == 1 else contract.title
+    not_judged = (*schema.not_judged, *_promises(agreed, about))
     return _Object(check, not_judged, schema.words, title, rules, schema.judges_nothing)
 
 
@@ -292,12 +298,12 @@ def _is_about(element: str, name: str) -> bool:
     )
 
 
-def _promises(agreed: Sequence[Mapping[str, Any]], name: str) -> list[NotJudged]:
+def _promises(agreed: Sequence[Mapping[str, Any]], about: str) -> list[NotJudged]:
     from penstock.policies.data_contract.quality import Concern, NotJudged  # noqa: PLC0415
 
     return [
         NotJudged(
-            str(promise.get("element") or name)[:100],
+            str(promise.get("element") or about)[:100],
             str(promise.get("property"))[:100],
             Concern.DATA_SET,
             "a promise about the data set",

@@ -70,6 +70,7 @@ class JsonSchema(Policy):
     """Refuses records whose key or value is not JSON, or does not fit the topic's schema."""
 
     config_keys = CONFIG_KEYS
+    reads_timestamps = False
 
     def __init__(self) -> None:
         self._base = Path()
@@ -117,6 +118,20 @@ class JsonSchema(Policy):
     def get_hints(self) -> RecordIntrospectionHints:
         """Return that headers are not needed."""
         return RecordIntrospectionHints(False, ALL, ALL)
+
+    def hints_for_text(self, text: str) -> RecordIntrospectionHints:
+        """Return that keys, or values, are needed if a topic's text names a schema for them.
+
+        Args:
+            text: The topic's `record.validation.policy`.
+        """
+        try:
+            key, value = self._of(text)
+        except ValueError:
+            return self.get_hints()
+        return RecordIntrospectionHints(
+            False, 0 if key is None else ALL, 0 if value is None else ALL
+        )
 
     def prepare_validation_policy(self, text: str) -> None:
         """Read the schemas that a topic's `record.validation.policy` names.

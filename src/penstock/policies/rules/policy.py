@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from penstock.policies.rules.paths import Fields
     from penstock.policy import BatchProxy, TopicMetadata
 
+_TIMESTAMPS: Final = frozenset({"timestamp", "first_timestamp", "last_timestamp"})
 _WHOLE_KEYS: Final = frozenset({"distinct_keys", "total_bytes"})
 
 
@@ -79,6 +80,11 @@ class Rules(Policy):
     def judges_whole_batches(self) -> bool:
         """Whether the verdict on a record depends on the other records of its batch."""
         return bool(self._of_batches)
+
+    @property
+    def reads_timestamps(self) -> bool:
+        """Whether a condition looks at timestamps."""
+        return bool(self._reads & _TIMESTAMPS)
 
     def use_folder(self, folder: Path) -> None:
         """Set the folder of the configuration file. It is called before `configure`."""

@@ -127,6 +127,8 @@ class SchemaPolicy(Policy):
         # It caches no method of this object, which would then only end with a collection of all.
         self._judges = lru_cache(_TOPICS_KEPT)(judges.judges_of)
 
+    reads_timestamps = False
+
     def get_hints(self) -> RecordIntrospectionHints:
         """Return that all parts are needed: an id can be in a header."""
         return RecordIntrospectionHints(True, ALL, ALL)

@@ -13,17 +13,7 @@ from typing import Final
 from pyspark.errors import PySparkException
 
 from penstock.errors import UnavailableError
-
-try:
-    from py4j.protocol import Py4JError, Py4JJavaError
-except ImportError:  # where there is only Spark Connect
-
-    class Py4JError(Exception):  # type: ignore[no-redef]
-        """Never raised."""
-
-    class Py4JJavaError(Py4JError):  # type: ignore[no-redef,misc]
-        """Never raised."""
-
+from penstock.spark.execution.java_errors import Py4JError, Py4JJavaError
 
 _WRONG_USE: Final = (
     (re.compile(r"PATH_NOT_FOUND"), "there are no files with this name"),

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _NOISE: Final = re.compile(
-    r"WARNING: ("
+    # Of the library that counts reasons.
+    r"Warning: Java versions > Java 11 can only operate in restricted mode"
+    r"|WARNING: ("
     r"Using incubator modules: "
     # From Java 24 on, about Spark's own libraries.
     r"|A terminally deprecated method in sun\.misc\.Unsafe "

@@ -2,9 +2,41 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from importlib.util import find_spec
 from typing import Final
 
+_PYTHON: Final = "PYSPARK_PYTHON"
+_CHOSEN_BY: Final = (_PYTHON, "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONF_DIR")
+"""Who sets one of these chooses the interpreter of the workers: `spark-submit`, for example."""
+
+
+def _workers_python() -> dict[str, str]:
+    """Have the Python workers of a session that this process starts use this interpreter.
+
+    Otherwise they use `python3` of the `PATH`, which has no Penstock if its environment is not
+    activated. A session that is started in Python reads the variable; `spark-submit` the key.
+
+    Returns:
+        The key; nothing if the interpreter is chosen elsewhere, or belongs to a server.
+    """
+    if any(name in os.environ for name in _CHOSEN_BY) or not _has_jvm():
+        return {}
+    os.environ[_PYTHON] = sys.executable
+    return {"spark.pyspark.python": sys.executable}
+
+
+def _has_jvm() -> bool:
+    """Return whether PySpark is more than a client of Spark Connect."""
+    try:
+        return find_spec("pyspark.core") is not None or find_spec("pyspark.context") is not None
+    except ImportError:
+        return False
+
+
 SETTINGS: Final = {
+    **_workers_python(),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     # Large records: a batch is held several times, in the JVM and in Python.
     "spark.sql.execution.arrow.maxBytesPerBatch": "8m",

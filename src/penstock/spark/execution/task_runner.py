@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.jobs.evaluation import task_ended
 from penstock.jobs.runner import LocalCounter
 from penstock.jobs.tasks.planning import PackedTasks
+from penstock.spark.execution.interpreters import check_workers
 from penstock.spark.execution.task_slots import is_remote, task_slots
 
 if TYPE_CHECKING:
@@ -39,7 +40,12 @@ class SparkRunner:
     limit: Limit | None = None
 
     def __init__(self, spark: SparkSession) -> None:
-        """Take the session."""
+        """Take the session.
+
+        Raises:
+            ConfigurationError: Its workers cannot run policies.
+        """
+        check_workers(spark)
         self._spark = spark
         self._of_server: int | None = None
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from py4j.protocol import Py4JJavaError
-
 from penstock.configuration import ConfigurationError
 from penstock.jobs.files.listing import INPUT, is_hidden, list_folder
 from penstock.spark.execution.failures import first_line
+from penstock.spark.execution.java_errors import Py4JJavaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
@@ -10,6 +10,8 @@ from penstock.engine.modes.dead_letters import TIMESTAMP
 from penstock.jobs.rows.far_times import MS_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame
 
 COLUMNS: Final = {
@@ -26,14 +28,63 @@ COLUMNS: Final = {
 SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 
 
-def with_all_columns(df: DataFrame) -> DataFrame:
-    """Return Kafka's columns and no others; those that are missing are null."""
+def with_all_columns(df: DataFrame, own: Sequence[str] = ()) -> DataFrame:
+    """Return Kafka's columns and no others; those that are missing are null.
+
+    Args:
+        own: Other columns that are kept.
+    """
+    there = frozenset(df.columns)
     return df.select(
         *(
-            F.col(name) if name in df.columns else F.lit(None).cast(kind).alias(name)
+            F.col(name) if name in there else F.lit(None).cast(kind).alias(name)
             for name, kind in COLUMNS.items()
-        )
+        ),
+        *own,
     )
+
+
+class OwnColumns(NamedTuple):
+    """The columns of a frame that are not Kafka's, and the names that they have for a while.
+
+    They may have any name, such as that of a column that a job adds.
+
+    Attributes:
+        originals: Their names, in order.
+        positions: Their positions in the frame.
+    """
+
+    originals: Sequence[str]
+    positions: Sequence[int]
+
+    @classmethod
+    def of(cls, df: DataFrame) -> Self:
+        """Return those of a frame, but for `verdict`."""
+        own = [
+            (name, position)
+            for position, name in enumerate(df.columns)
+            if name not in COLUMNS and name != "verdict"
+        ]
+        return cls([name for name, _ in own], [position for _, position in own])
+
+    @property
+    def names(self) -> list[str]:
+        """The names that they have for a while."""
+        return [f"own {position}" for position in self.positions]
+
+    def renamed(self, df: DataFrame) -> DataFrame:
+        """Return the frame with these names."""
+        names = list(df.columns)
+        for position, name in zip(self.positions, self.names, strict=True):
+            names[position] = name
+        return df.toDF(*names) if self.positions else df
+
+    def restored(self) -> list[Column]:
+        """Return the columns with their own names."""
+        return [
+            F.col(name).alias(original)
+            for name, original in zip(self.names, self.originals, strict=True)
+        ]
 
 
 def from_ms(column: Column) -> Column:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
 from penstock.jobs.locations import TABLE
 from penstock.spark.execution.failures import first_line
+from penstock.spark.execution.java_errors import Py4JJavaError
 from penstock.spark.frames.kafka_columns import COLUMNS, from_ms
 
 if TYPE_CHECKING:

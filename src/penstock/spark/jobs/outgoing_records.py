@@ -29,7 +29,7 @@ from penstock.spark.values.value_column import PARSED
 from penstock.spark.verdicts import needed_columns, with_verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -47,7 +47,11 @@ _NO_SINK: Final = pa.scalar(None, pa.string())
 
 
 def outgoing_records(
-    df: DataFrame, plan: RecordPlan, topic: str | None, column: ValueColumn | None = None
+    df: DataFrame,
+    plan: RecordPlan,
+    topic: str | None,
+    column: ValueColumn | None = None,
+    own: Sequence[str] = (),
 ) -> DataFrame:
     """Return Kafka's columns of judged records, with `verdict` and `SINK`, in one pass.
 
@@ -55,11 +59,12 @@ def outgoing_records(
         df: Kafka's columns.
         topic: The one topic of all records, or None.
         column: The column of a table that accepted values are also parsed for, or None.
+        own: Other columns of `df` that are kept.
 
     Returns:
         Records as they are written. With interceptors and `column`, `ORIGINALS` are there, too.
     """
-    df = with_all_columns(df).drop("verdict")
+    df = with_all_columns(df, own)
     replacing = plan.has_interceptors
     always, columns = needed_columns(df, plan, topic, replacing=replacing)
     judge = evaluation.rows_with_verdicts(

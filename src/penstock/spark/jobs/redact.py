@@ -10,7 +10,7 @@ from penstock.engine.verdict import Outcome
 from penstock.jobs.report.counts import OUTCOMES
 from penstock.jobs.tasks.writing_task import ACCEPTED
 from penstock.spark.frames.kafka_columns import with_all_columns
-from penstock.spark.jobs.counting import counted
+from penstock.spark.jobs.counting import counted, counts_reasons, reasons_in
 from penstock.spark.sink.topic_rows import SINK
 from penstock.spark.verdicts import apply
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.report.bounded_counter import BoundedCounter
+    from penstock.jobs.report.counts import Reason
     from penstock.jobs.rows.count_proof import CountProof
     from penstock.spark.sink.sinks import Sinks
 
@@ -31,7 +33,7 @@ def redact(
     *,
     topic: str | None = None,
     proof: CountProof | None = None,
-) -> Mapping[str, int]:
+) -> tuple[Mapping[str, int], BoundedCounter[Reason]]:
     """Run the interceptors over records and write the results.
 
     Policies of other proposals are not called. Dropped records are left out, and so are those
@@ -45,13 +47,16 @@ def redact(
         proof: Compares what is written with the files that the records are from.
 
     Returns:
-        How many records had each outcome.
+        How many records had each outcome, and why others than the accepted had it; before Spark
+        4.1, without reasons.
     """
     rewritten_rows = apply(with_all_columns(df), plan, topic=topic)
-    frame, counts = counted(rewritten_rows, F.col("verdict.outcome"), OUTCOMES)
+    frame, counts = counted(
+        rewritten_rows, F.col("verdict.outcome"), OUTCOMES, reasons=counts_reasons(df.sparkSession)
+    )
     if proof is not None:
         others = [outcome for outcome in OUTCOMES if outcome != Outcome.ACCEPTED.value]
         proof = proof._replace(left_out=lambda: sum(counts.get[outcome] for outcome in others))
     frame = frame.where(F.col("verdict.outcome") == Outcome.ACCEPTED.value).drop("verdict")
     sinks.write(frame.withColumn(SINK, F.lit(ACCEPTED)), proof=proof)
-    return counts.get
+    return {outcome: counts.get[outcome] for outcome in OUTCOMES}, reasons_in(counts.get)

@@ -12,13 +12,13 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
 from penstock.jobs.report.counts import OUTCOMES
 from penstock.jobs.tasks.writing_task import ACCEPTED, REJECTED
-from penstock.spark.frames.kafka_columns import COLUMNS
+from penstock.spark.frames.kafka_columns import COLUMNS, OwnColumns
 from penstock.spark.jobs.counting import check_version, count_verdicts, counted
 from penstock.spark.jobs.outgoing_records import outgoing_records, parsed_again, written
 from penstock.spark.sink.judged_batches import JudgedBatches, MicroBatch
 from penstock.spark.sink.stream_queries import query_id
 from penstock.spark.sink.topic_rows import SINK
-from penstock.spark.verdicts import check_arguments, needed_columns
+from penstock.spark.verdicts import check_arguments, needed_columns, topic_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,8 +58,7 @@ def split(
     In a stream, call it in `foreachBatch`.
 
     Args:
-        df: Kafka's columns, as for `judge`, with `key` and `value` in any case. Missing columns of
-            the others are null in the frames; columns of other names are left out.
+        df: Kafka's columns, as for `judge`. The others are null in the frames if they are missing.
         plan: From `load_plan`.
         topic: The one topic of all records, where it is known; see `judge`.
         observation: Counts them, if it is given: its `get` has the numbers of `accepted`,
@@ -70,7 +69,8 @@ def split(
             newer, which has `approx_top_k`.
 
     Returns:
-        Two frames with Kafka's eight columns. Accepted records have keys and values as the
+        Two frames with Kafka's eight columns, and behind them those that `df` has besides, but
+        for `verdict`. Accepted records have keys and values as the
         interceptors left them. The others have them as they were, and the headers of a dead
         letter, as the `split` command writes them. What an interceptor dropped is in neither.
 
@@ -87,11 +87,14 @@ def split(
             "a stream cannot be split into two frames: each would be a query that judges by "
             "itself; call split in foreachBatch"
         )
-    needed_columns(df, plan, topic, replacing=True, optional=COLUMNS)
+    topic = topic_of(plan, topic)
+    needed_columns(df, plan, topic, replacing=plan.has_interceptors, optional=COLUMNS)
+    own = OwnColumns.of(df)
+    df = own.renamed(df)
     if topic is not None:
         df = df.withColumn("topic", F.lit(topic))
     try:
-        judged_rows = outgoing_records(df, plan, topic).localCheckpoint()
+        judged_rows = outgoing_records(df, plan, topic, own=own.names).localCheckpoint()
     except PySparkNotImplementedError:
         raise ConfigurationError(
             "split of a frame with Spark Connect needs PySpark 4.0 or newer, because older clients "
@@ -102,7 +105,7 @@ def split(
         count_verdicts(judged_rows, observation)
 
     def written_to(sink: str) -> DataFrame:
-        return judged_rows.where(F.col(SINK) == sink).select(*COLUMNS)
+        return judged_rows.where(F.col(SINK) == sink).select(*COLUMNS, *own.restored())
 
     return written_to(ACCEPTED), written_to(REJECTED)
 

@@ -29,7 +29,7 @@ from penstock.spark.frames.frame_columns import check_columns
 from penstock.spark.jobs.audit import AUDITED
 from penstock.spark.jobs.audit import audit as frame_audit
 from penstock.spark.jobs.data_sets import measure_frame, measure_topics
-from penstock.spark.verdicts import check_arguments
+from penstock.spark.verdicts import check_arguments, topic_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -83,8 +83,10 @@ def audit_frame(
         raise ConfigurationError(
             "a stream has no end to report at; call audit in foreachBatch, or of topics"
         )
-    check_columns(df.dtypes, AUDITED, "an audit reports", optional=("headers",))
-    began = time.monotonic()
+    check_columns(
+        df.dtypes, AUDITED, "an audit reports", optional=("headers",), judged_columns=plan.columns
+    )
+    began, topic = time.monotonic(), topic_of(plan, topic)
     counts = frame_audit(df, plan, other=other, topic=topic)
     names = sorted(filter(None, counts.by_topic()))
     contracts = measured_contracts(plan, names, lambda _: measure_frame(df, plan, topic))

@@ -8,9 +8,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.protocol import Py4JJavaError
-
 from penstock.spark.execution.failures import SparkError
+from penstock.spark.execution.java_errors import Py4JJavaError
 from penstock.spark.frames.hadoop_files import hadoop_path
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """`df.write.format("penstock")`: accepted records are written once, also after retries."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from penstock.kafka.client.protocol.write_errors import RefusedBatchError
 from penstock.kafka.client.writing.decisions import BatchId
 from penstock.policy import Header
 from penstock.spark import register
+from penstock.spark.sink.penstock_format import data_sink
 from penstock.spark.sink.penstock_format.data_sink import BatchSink
 from penstock.spark.sink.penstock_format.task import AttemptResult
 from penstock.spark.sink.rows import OutgoingRows
@@ -291,3 +293,32 @@ def test_a_header_without_a_key_is_reported_with_its_place(header):
         outgoing = OutgoingRows(Target("t", 1, 1000), letters, judge, codec=0)
         with pytest.raises(RefusedBatchError, match="from in, partition 3, offset 7 has a header"):
             list(outgoing.add(pa.RecordBatch.from_pydict(columns)))
+
+
+@pytest.mark.parametrize(
+    ("batch", "rejected", "line"),
+    [
+        (BatchId("", 0), None, "job: 5 accepted, 1 refused, 0 dropped, 0 failed; accepted in good"),
+        (
+            BatchId("q", 7),
+            "dead",
+            (
+                "job, batch 7: 5 accepted, 1 refused, 0 dropped, 0 failed; accepted in good; "
+                "dead letters in dead"
+            ),
+        ),
+    ],
+)
+def test_the_log_of_the_driver_has_the_counts_of_a_batch(capsys, batch, rejected, line):
+    attempt = SimpleNamespace(job="job", batch=batch)
+    task = SimpleNamespace(
+        accepted=SimpleNamespace(topic="good"),
+        rejected=None if rejected is None else SimpleNamespace(topic=rejected),
+    )
+    results = [
+        SimpleNamespace(attempt=attempt, counts=Counter(counts))
+        for counts in ({"accepted": 2}, {"accepted": 3, "refused": 1})
+    ]
+    data_sink._report(task, results)
+    data_sink._report(task, [SimpleNamespace(attempt=attempt, counts=Counter())])
+    assert capsys.readouterr().err == f"penstock: {line}\n"

@@ -7,7 +7,9 @@ are distinguished.
 
 from __future__ import annotations
 
+import sys
 import uuid
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +24,7 @@ from pyspark.sql.datasource import (
 
 from penstock.configuration import ConfigurationError
 from penstock.jobs.batches.targets import Target
+from penstock.jobs.report.counts import by_outcome
 from penstock.kafka.client.writing.decisions import BatchId
 from penstock.kafka.cluster.errors import ClusterError
 from penstock.spark.execution.failures import SparkError
@@ -83,8 +86,10 @@ class BatchSink(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the transactions of the tasks."""
+        results = _written(messages)
         with in_one_line():
-            sink_commit.commit(self._task, _written(messages))
+            sink_commit.commit(self._task, results)
+        _report(self._task, results)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort the transactions of the tasks."""
@@ -127,8 +132,10 @@ class StreamSink(_ARROW_STREAM or DataSourceStreamWriter):  # type: ignore[misc]
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's name
         """Commit the transactions of the tasks; each knows the batch."""
+        results = _written(messages)
         with in_one_line():
-            sink_commit.commit(self._task, _written(messages))
+            sink_commit.commit(self._task, results)
+        _report(self._task, results)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Abort the transactions of the tasks."""
@@ -218,6 +225,21 @@ def _micro_batch(context: TaskContext) -> BatchId | None:
     """Return the micro-batch that a task belongs to; None where Spark does not name it."""
     query, number = context.getLocalProperty(QUERY_ID), context.getLocalProperty(_BATCH)
     return None if query is None or number is None else BatchId(query, int(number))
+
+
+def _report(task: SinkTask, results: Sequence[AttemptResult]) -> None:
+    """Write what became of a batch in the log of the driver: Spark takes no metrics from Python."""
+    counts: Counter[str] = sum((result.counts for result in results), Counter())
+    if not counts:
+        return
+    first = results[0].attempt
+    number = f", batch {first.batch.number}" if first.batch.query else ""
+    outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in by_outcome(counts).items())
+    letters = "" if task.rejected is None else f"; dead letters in {task.rejected.topic}"
+    sys.stderr.write(
+        f"penstock: {first.job}{number}: {outcomes}; accepted in {task.accepted.topic}{letters}\n"
+    )
+    sys.stderr.flush()
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[AttemptResult]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
 from penstock.jobs.locations import TABLE
 from penstock.spark.execution.failures import first_line
+from penstock.spark.execution.java_errors import Py4JJavaError
 from penstock.spark.frames.kafka_columns import COLUMNS
 from penstock.spark.sink.shared_targets import SharedTargetError
 from penstock.spark.sink.tables.commit import TableCommit
