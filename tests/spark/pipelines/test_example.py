@@ -11,7 +11,7 @@ import pytest
 from tests.limits import HANGS_S
 from tests.spark.installed import SPARK
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "pipelines"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "pipelines"
 
 
 IN_QUERY_FUNCTIONS = """

@@ -1,0 +1,313 @@
+"""Datasets of a declarative pipeline, and those that their expectations need.
+
+A table that leaves rows out reads `<table>_judged`: each row of the query, judged once. Its counts
+are a materialized view, `<table>_expectations`, which also counts the rows that are left out.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from pyspark import pipelines
+from pyspark.pipelines.graph_element_registry import (
+    GraphElementRegistry,
+    get_active_graph_element_registry,
+    graph_element_registration_context,
+)
+from pyspark.pipelines.source_code_location import get_caller_source_code_location
+from pyspark.sql import SparkSession
+
+from penstock.spark.pipelines.expectations import (
+    Action,
+    ExpectedQuery,
+    as_expected,
+    checked,
+    counted,
+    counted_in_table,
+    expectations_of,
+    kept,
+    leaves_rows_out,
+    with_failed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from pyspark.pipelines.flow import AutoCdcFlow, Flow
+    from pyspark.pipelines.output import Output
+    from pyspark.pipelines.source_code_location import SourceCodeLocation
+    from pyspark.sql import DataFrame
+
+    from penstock.spark.pipelines.expectations import Expectation, Query
+
+JUDGED: Final = "_judged"
+"""The suffix of the table of all rows of a query, with the expectations that they fail."""
+COUNTS: Final = "_expectations"
+"""The suffix of the table of the counts."""
+
+
+def table(query_function: Query | None = None, **options: Any) -> Any:
+    """Define a streaming table, as `pyspark.pipelines.table` does, with expectations of its rows.
+
+    Args:
+        query_function: Returns a streaming frame; given by Python if the decorator has no
+            arguments.
+        options: Those of `pyspark.pipelines.table`.
+
+    Returns:
+        A decorator if it has arguments, else None.
+    """
+    return _decorator(_define_table, query_function, options)
+
+
+def materialized_view(query_function: Query | None = None, **options: Any) -> Any:
+    """Define a materialized view, as `pyspark.pipelines.materialized_view` does.
+
+    Args:
+        query_function: Returns a batch frame; given by Python if the decorator has no arguments.
+        options: Those of `pyspark.pipelines.materialized_view`.
+
+    Returns:
+        A decorator if it has arguments, else None.
+    """
+    return _decorator(_define_materialized_view, query_function, options)
+
+
+def temporary_view(query_function: Query | None = None, **options: Any) -> Any:
+    """Define a view, as `pyspark.pipelines.temporary_view` does, with expectations of its rows.
+
+    Nothing is stored of a view, so there are no counts.
+
+    Args:
+        query_function: Returns a frame; given by Python if the decorator has no arguments.
+        options: Those of `pyspark.pipelines.temporary_view`.
+
+    Returns:
+        A decorator if it has arguments, else None.
+    """
+    return _decorator(_define_temporary_view, query_function, options)
+
+
+def _decorator(
+    define: Callable[[ExpectedQuery, str, dict[str, Any]], None],
+    query_function: Query | None,
+    options: dict[str, Any],
+) -> Any:
+    location = get_caller_source_code_location(stacklevel=2)
+
+    def decorate(query: Query) -> None:
+        expected = as_expected(query)
+        with _located(location):
+            define(expected, options.get("name") or expected.query.__name__, options)
+
+    return decorate if query_function is None else decorate(query_function)
+
+
+def _define_table(expected: ExpectedQuery, name: str, options: dict[str, Any]) -> None:
+    def read(source: str) -> DataFrame:
+        return SparkSession.active().readStream.table(source)
+
+    _define_stored(pipelines.table, read, expected, name, options)
+
+
+def _define_materialized_view(expected: ExpectedQuery, name: str, options: dict[str, Any]) -> None:
+    def read(source: str) -> DataFrame:
+        return SparkSession.active().read.table(source)
+
+    _define_stored(pipelines.materialized_view, read, expected, name, options)
+
+
+def _define_temporary_view(expected: ExpectedQuery, name: str, options: dict[str, Any]) -> None:
+    query = expected.query
+    if expectations := expected.expectations:
+
+        def query() -> DataFrame:
+            rows = with_failed(checked(expected(), expectations, name), expectations)
+            return kept(rows, expectations)
+
+    pipelines.temporary_view(**{**options, "name": name})(query)
+
+
+def _define_stored(
+    define: Callable[..., Any],
+    reader: Callable[[str], DataFrame],
+    expected: ExpectedQuery,
+    name: str,
+    options: dict[str, Any],
+) -> None:
+    expectations = expected.expectations
+    if not expectations:
+        define(**{**options, "name": name})(expected.query)
+        return
+    if not leaves_rows_out(expectations):
+        define(**{**options, "name": name})(lambda: checked(expected(), expectations, name))
+        _define_counts(name, expectations)
+        return
+    all_rows = with_suffix(name, JUDGED)
+    # What the options say of the query and its files, but not of the table's columns.
+    of_query = {key: options[key] for key in ("spark_conf", "format") if key in options}
+    define(name=all_rows, comment=_comment_on_judged(name), **of_query)(
+        lambda: with_failed(checked(expected(), expectations, name), expectations)
+    )
+    of_table = {key: value for key, value in options.items() if key != "spark_conf"}
+    define(**{**of_table, "name": name})(lambda: kept(reader(all_rows), expectations))
+    _define_counts(name, expectations, all_rows)
+
+
+def create_streaming_table(
+    name: str,
+    *,
+    expect_all: Mapping[str, str] | None = None,
+    expect_all_or_drop: Mapping[str, str] | None = None,
+    expect_all_or_fail: Mapping[str, str] | None = None,
+    **options: Any,
+) -> None:
+    """Define a streaming table that `append_flow` fills, with expectations of its rows.
+
+    Args:
+        name: Its name, which may have a catalog and a schema.
+        expect_all: SQL expressions by description; rows that fail one are kept and counted.
+        expect_all_or_drop: Rows that fail one are left out and counted.
+        expect_all_or_fail: A row that fails one fails the update.
+        options: Those of `pyspark.pipelines.create_streaming_table`.
+
+    Raises:
+        TypeError: A description or an expression is not a string, or is empty.
+        ValueError: Two expectations have the same description; or a flow to this table is defined
+            before the table, so that its rows would not be judged.
+    """
+    location = get_caller_source_code_location(stacklevel=1)
+    expected = ExpectedQuery(_no_query)
+    for constraints, action in (
+        (expect_all_or_fail, Action.FAIL),
+        (expect_all_or_drop, Action.DROP),
+        (expect_all, Action.KEEP),
+    ):
+        expected = expectations_of(constraints or {}, action)(expected)
+    expectations = expected.expectations
+    targets = _targets()
+    if expectations and name in targets:
+        raise ValueError(f"define {name!r} with create_streaming_table before the flows to it")
+    with _located(location):
+        if not leaves_rows_out(expectations):
+            pipelines.create_streaming_table(name, **options)
+            targets[name] = _Target(name, expectations)
+            if expectations:
+                _define_counts(name, expectations)
+            return
+        all_rows = with_suffix(name, JUDGED)
+        of_files = {key: options[key] for key in ("format",) if key in options}
+        pipelines.create_streaming_table(all_rows, comment=_comment_on_judged(name), **of_files)
+        targets[name] = _Target(all_rows, expectations)
+
+        def rows() -> DataFrame:
+            return kept(SparkSession.active().readStream.table(all_rows), expectations)
+
+        pipelines.table(name=name, **options)(rows)
+        _define_counts(name, expectations, all_rows)
+
+
+def append_flow(*, target: str, name: str | None = None, **options: Any) -> Any:
+    """Define a flow into a streaming table, whose expectations its rows should meet.
+
+    Args:
+        target: The name of a table of `create_streaming_table`.
+        name: The flow; by default the name of the function.
+        options: Those of `pyspark.pipelines.append_flow`.
+
+    Returns:
+        A decorator for the function that returns the streaming frame.
+    """
+    location = get_caller_source_code_location(stacklevel=1)
+
+    def decorate(query: Query) -> None:
+        into = _targets().setdefault(target, _Target(target))
+        expectations = into.expectations
+
+        def rows() -> DataFrame:
+            frame = checked(query(), expectations, target)
+            return with_failed(frame, expectations) if into.table != target else frame
+
+        flow = name or query.__name__
+        with _located(location):
+            pipelines.append_flow(target=into.table, name=flow, **options)(rows)
+
+    return decorate
+
+
+class _Target(NamedTuple):
+    """The table that the flows to a table write, and the expectations of their rows."""
+
+    table: str
+    expectations: tuple[Expectation, ...] = ()
+
+
+_TARGETS: Final[WeakKeyDictionary[GraphElementRegistry, dict[str, _Target]]] = WeakKeyDictionary()
+"""The targets of flows by name, for each pipeline."""
+
+
+def _targets() -> dict[str, _Target]:
+    return _TARGETS.setdefault(get_active_graph_element_registry(), {})
+
+
+def _no_query() -> DataFrame:
+    raise AssertionError("flows fill this table")
+
+
+def _define_counts(
+    name: str, expectations: tuple[Expectation, ...], all_rows: str | None = None
+) -> None:
+    def counts() -> DataFrame:
+        rows = SparkSession.active().read.table(all_rows or name)
+        return counted(rows, expectations) if all_rows else counted_in_table(rows, expectations)
+
+    pipelines.materialized_view(
+        name=with_suffix(name, COUNTS), comment=f"How many rows of {name} meet its expectations"
+    )(counts)
+
+
+def _comment_on_judged(name: str) -> str:
+    return f"Each row of the query of {name}, with the expectations that it fails"
+
+
+def with_suffix(name: str, suffix: str) -> str:
+    """Return the name of a dataset with a suffix, within the backquotes of its last part."""
+    return f"{name[:-1]}{suffix}`" if name.endswith("`") else f"{name}{suffix}"
+
+
+# Where datasets are defined
+
+
+@contextmanager
+def _located(location: SourceCodeLocation) -> Iterator[None]:
+    """Let the datasets and flows of a block have a place in the pipeline's source code.
+
+    Spark takes the caller of its decorators for it, and errors name it.
+    """
+    registry = get_active_graph_element_registry()
+    with graph_element_registration_context(_Located(registry, location)):
+        yield
+
+
+class _Located(GraphElementRegistry):
+    """A registry that corrects the place of what is defined."""
+
+    def __init__(self, registry: GraphElementRegistry, location: SourceCodeLocation) -> None:
+        self._registry = registry
+        self._location = location
+
+    def register_output(self, output: Output) -> None:
+        self._registry.register_output(replace(output, source_code_location=self._location))
+
+    def register_flow(self, flow: Flow) -> None:
+        self._registry.register_flow(replace(flow, source_code_location=self._location))
+
+    def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
+        self._registry.register_auto_cdc_flow(flow)
+
+    def register_sql(self, sql_text: str, file_path: Path) -> None:
+        self._registry.register_sql(sql_text, file_path)

@@ -1,0 +1,123 @@
+"""Expectations in pipelines that Spark's command runs."""
+
+import pytest
+
+from tests.spark.pipelines.projects import Project
+
+pytestmark = pytest.mark.spark_processes
+
+HEAD = """
+from pyspark.sql import SparkSession
+from penstock import pipelines as dp
+
+spark = SparkSession.active()
+SCHEMA = "id INT, amount INT"
+
+@dp.table
+def raw():
+    return spark.readStream.schema(SCHEMA).json(ROWS)
+"""
+ORDERS = """
+@dp.table(comment="Orders", partition_cols=["id"])
+@dp.expect("small", "amount < 100")
+@dp.expect_or_drop("positive", "amount > 0")
+@dp.expect_all_or_drop({"known": "id IS NOT NULL"})
+def orders():
+    return spark.readStream.table("raw")
+
+@dp.materialized_view
+@dp.expect("large", "amount >= 100")
+@dp.expect_or_fail("whole", "id IS NOT NULL")
+def large():
+    return spark.read.table("orders").where("amount > 50")
+
+@dp.temporary_view
+@dp.expect_all_or_drop({"tiny": "amount < 10"})
+def tiny():
+    return spark.read.table("orders")
+
+@dp.materialized_view
+def seen():
+    return spark.read.table("tiny")
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    return Project(tmp_path / "project")
+
+
+def counts(project, spark, name):
+    return {
+        row["expectation"]: (row["action"], row["passed"], row["failed"])
+        for row in project.table(spark, f"{name}_expectations")
+    }
+
+
+def ids(project, spark, name):
+    return sorted(row["id"] for row in project.table(spark, name))
+
+
+def test_rows_are_kept_dropped_and_counted(project, spark):
+    project.define(HEAD + ORDERS)
+    project.add(
+        {"id": 1, "amount": 5},
+        {"id": 2, "amount": 500},
+        {"id": 3, "amount": -1},
+        {"id": 4},
+        {"amount": 7},
+    )
+    project.update()
+    assert ids(project, spark, "orders") == [1, 2]
+    assert set(project.table(spark, "orders")[0]) == {"id", "amount"}
+    assert counts(project, spark, "orders") == {
+        "small": ("keep", 3, 2),
+        "positive": ("drop", 3, 2),
+        "known": ("drop", 4, 1),
+    }
+    assert ids(project, spark, "large") == [2]
+    assert counts(project, spark, "large") == {"large": ("keep", 1, 0), "whole": ("fail", 1, 0)}
+    assert ids(project, spark, "seen") == [1]
+
+    project.add({"id": 6, "amount": 60}, {"id": 7, "amount": -7})
+    project.update()
+    assert ids(project, spark, "orders") == [1, 2, 6], "each row once"
+    assert counts(project, spark, "orders")["positive"] == ("drop", 4, 3)
+    assert counts(project, spark, "large") == {"large": ("keep", 1, 1), "whole": ("fail", 2, 0)}
+
+    project.update("--full-refresh-all")
+    assert ids(project, spark, "orders") == [1, 2, 6]
+    assert counts(project, spark, "orders")["positive"] == ("drop", 4, 3)
+
+
+# A single flow: without a table format, Spark keeps the files of only one flow of an update.
+FLOWS = """
+dp.create_streaming_table(
+    "merged",
+    expect_all={"small": "amount < 100"},
+    expect_all_or_drop={"positive": "amount > 0"},
+    expect_all_or_fail={"known": "id IS NOT NULL"},
+)
+
+@dp.append_flow(target="merged", name="all")
+def flow():
+    return spark.readStream.table("raw")
+"""
+
+
+def test_a_flow_into_a_table_with_expectations(project, spark):
+    project.define(HEAD + FLOWS)
+    project.add({"id": 1, "amount": 5}, {"id": 2, "amount": -5}, {"id": 4, "amount": 500})
+    project.update()
+    assert ids(project, spark, "merged") == [1, 4]
+    assert counts(project, spark, "merged") == {
+        "small": ("keep", 2, 1),
+        "positive": ("drop", 2, 1),
+        "known": ("fail", 3, 0),
+    }
+
+    project.add({"id": 5, "amount": 6}, {"amount": 1})
+    done = project.run()
+    assert done.returncode != 0
+    assert "a row of merged fails the expectation 'known'" in done.stdout + done.stderr
+    assert ids(project, spark, "merged") == [1, 4]
