@@ -543,6 +543,7 @@ class PolicyInstances:
             hints_of(instance, definition),
             # A named policy gets its own configs, and none if its class declares none.
             (definition.topic_configs or {}) if definition.is_named else None,
+            getattr(instance, "objections_of_rules", None),
         )
         prepare = self._timed(self._optional(instance, definition, PREPARE_TOPIC))
         load = self._optional(instance, definition, "load_topic")

@@ -51,6 +51,8 @@ class RecordPolicy(NamedTuple):
         prepare_batch: Called before either, once for several records; or None.
         hints: How much of a record it looks at (KIP-940); None for a validator (KIP-729).
         topic_configs: The topic configs that it gets, if they are not the topic's own.
+        objections_of_rules: Says of records that it refuses which of its rules object to each, if
+            it has rules: position, rule, text and fields of the value.
     """
 
     name: str
@@ -59,6 +61,7 @@ class RecordPolicy(NamedTuple):
     prepare_batch: Callable[..., Any] | None = None
     hints: RecordIntrospectionHints | None = None
     topic_configs: Mapping[str, str] | None = None
+    objections_of_rules: Callable[..., Any] | None = None
 
     @property
     def is_apart(self) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pickle
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.policies import NAMES
@@ -23,7 +24,7 @@ from penstock.kafka.records.batch import MAX_RECORDS
 from penstock.kafka.records.uncompressed import BatchLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
     from uuid import UUID
 
@@ -59,6 +60,8 @@ class RecordPlan:
         topic_settings: The topic level keys that were set on topics, by topic.
         retry_for_s: The seconds for which a task retries policies that cannot decide, before it
             fails.
+        pickled_policies: Classes and instances by class name, pickled, that are not loaded by
+            their names; empty without such policies.
     """
 
     policies: PolicyConfiguration
@@ -68,6 +71,7 @@ class RecordPlan:
     has_interceptors: bool
     topic_settings: Mapping[str, Mapping[str, str]]
     retry_for_s: float = policy_retries.FOR_S
+    pickled_policies: bytes = b""
 
     @property
     def path(self) -> Path:
@@ -107,7 +111,14 @@ class RecordPlan:
             self.records_policy_batch,
             sorted((topic, sorted(own.items())) for topic, own in self.topic_settings.items()),
         ]
+        if self.pickled_policies:
+            content.append(hashlib.sha256(self.pickled_policies).hexdigest())
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    @property
+    def factories(self) -> Mapping[str, Callable[[], Any]]:
+        """Makers of policies by class name, for those that are not loaded by their names."""
+        return factories_of(self.pickled_policies)
 
     def judges(self, topic: str) -> bool:
         """Return whether a topic can have a policy or an interceptor."""
@@ -183,6 +194,34 @@ class RecordPlan:
         return state
 
 
+def plan_of(configuration: PolicyConfiguration, pickled_policies: bytes) -> RecordPlan:
+    """Return the plan of policies that no file names, and load them once as a check.
+
+    Args:
+        configuration: Names them.
+        pickled_policies: Those that are not loaded by their names; see `RecordPlan`.
+
+    Raises:
+        ConfigurationError: A policy is not usable.
+    """
+    return _plan(configuration, {}, 1, {}, pickled_policies)
+
+
+def factories_of(pickled_policies: bytes) -> Mapping[str, Callable[[], Any]]:
+    """Return makers of pickled policies, by class name; each instance is a new copy."""
+    if not pickled_policies:
+        return {}
+    policies = pickle.loads(pickled_policies)  # noqa: S301 - of the driver, as all that it sends
+    return {
+        name: policy if isinstance(policy, type) else partial(_itself, policy)
+        for name, policy in policies.items()
+    }
+
+
+def _itself(policy: Any) -> Any:
+    return policy
+
+
 def load_plan(
     file: str | Path,
     *,
@@ -229,6 +268,7 @@ def _plan(
     topic_ids: Mapping[str, UUID],
     records_policy_batch: int,
     topic_settings: Mapping[str, Mapping[str, str]],
+    pickled_policies: bytes = b"",
 ) -> RecordPlan:
     plan = Plan(configuration)
     names = dict(plan.names)
@@ -236,7 +276,7 @@ def _plan(
     for settings in filter(None, set_on_topics):
         if settings.records_policy is not None and not settings.unusable:
             names[RECORDS] = tuple(dict.fromkeys((*names[RECORDS], settings.records_policy)))
-    policies = PolicyInstances(configuration, names)
+    policies = PolicyInstances(configuration, names, factories=factories_of(pickled_policies))
     has_interceptors, columns = bool(policies.patterns), _columns(policies, names[RECORDS])
     policies.close()
     return RecordPlan(
@@ -247,6 +287,7 @@ def _plan(
         has_interceptors,
         {topic: dict(own) for topic, own in topic_settings.items()},
         policy_retries.FOR_S,
+        pickled_policies,
     )
 
 
