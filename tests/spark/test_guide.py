@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark import judge, load_plan, register
-from tests.gateways import write_configuration
+from penstock.spark import register
 from tests.spark.conftest import NO_BAD, POLICIES
 
 GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
@@ -77,23 +76,17 @@ def test_the_functions(blocks, stored):
     assert names["seen"].get["refused"] == 1
 
 
-def test_other_rows_are_judged_as_json(blocks, spark, tmp_path):
-    """By each kind of built-in policy: they read the columns that they need."""
-    [other_rows] = [block for block in blocks[0] if "to_json(struct(*))" in block]
-    policies = {
-        "small": {"type": "MaxBytes", "value.max.bytes": "100"},
-        "whole": {"type": "Required", "fields": "id,amount"},
-        "paid": {"type": "Rules", "rules.paid": "value.amount > 0"},
-    }
-    keys = {"policies": ",".join(policies), "topics.orders.penstock.policies": ",".join(policies)}
-    for name, own in policies.items():
-        keys |= {f"policies.{name}.{key}": value for key, value in own.items()}
+def test_rows(blocks, spark, tmp_path):
+    [rows_block] = [block for block in blocks[0] if "judge_rows" in block]
+    (tmp_path / "order.schema.json").write_text('{"required": ["id"]}')
     names = {
-        "rows": spark.createDataFrame([(1, 2.5), (2, -1.0), (3, None)], "id int, amount double")
+        "rows": spark.createDataFrame(
+            [(1, 2.5, "EUR"), (2, -1.0, "USD"), (3, None, "EUR")],
+            "id int, amount double, currency string",
+        ).coalesce(1)
     }
-    exec(other_rows.replace(blocks[1]["orders"], "orders"), names)
-    file = write_configuration(tmp_path, "none:1", 9192, keys)
-    judged = judge(names["frame"], load_plan(file))
-    assert [row.outcome for row in judged.select("verdict.outcome").collect()] == [
-        "accepted", "refused", "refused"
-    ]  # fmt: skip
+    exec(rows_block.replace("order.schema.json", str(tmp_path / "order.schema.json")), names)
+    assert [row.id for row in names["good"].collect()] == [1]
+    assert names["bad"].count() == 2
+    assert names["judged"].columns == ["id", "amount", "currency", "verdict"]
+    assert names["shares"] == [("positive", 2 / 3, ("2", "3"))]

@@ -14,7 +14,9 @@ TEXTS = pa.array(['{"amount":1}', '{"amount":-1}', '{"amount":null}'])
 
 class Shown(BrokerRecordValidator):
     def validate_record(self, topic_partition, key, value, headers):
-        return InvalidRecordException(f"{tuple(topic_partition)} {key} {value} {list(headers)}")
+        return InvalidRecordException(
+            f"{tuple(topic_partition)} {key} {value} {[*map(tuple, headers)]}"
+        )
 
 
 def judged(row_plan, **parts):
@@ -66,7 +68,7 @@ def test_parts_of_the_record(headers):
     texts = [row["message"] for row in found]
     assert texts[0].startswith("""('a', 0) b'k' b'{"amount":1}' [""")
     assert texts[1].startswith("('b', 0) None ")
-    assert texts[1].endswith(" [Header(key='h', value=b'1')]")
+    assert texts[1].endswith(" [('h', b'1')]")
     assert texts[2].endswith(" []")
 
 
