@@ -55,7 +55,7 @@ class NamedObjection(NamedTuple):
 
     @property
     def only_warns(self) -> bool:
-        """Whether the record is accepted all the same."""
+        """Whether the record is accepted even so."""
         return self.mode in WARNING_MODES
 
 
@@ -149,7 +149,7 @@ class PoliciesApart:
 
 
 class _Found:
-    """What is known about some records so far."""
+    """The verdicts and objections so far."""
 
     def __init__(self) -> None:
         self.verdicts: dict[int, PolicyVerdict] = {}

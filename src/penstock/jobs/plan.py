@@ -204,7 +204,7 @@ def plan_of(configuration: PolicyConfiguration, pickled_policies: bytes) -> Reco
     Raises:
         ConfigurationError: A policy is not usable.
     """
-    return _plan(configuration, {}, 1, {}, pickled_policies)
+    return _plan(configuration, {}, 1, {}, pickled_policies=pickled_policies)
 
 
 def factories_of(pickled_policies: bytes) -> Mapping[str, Callable[[], Any]]:
@@ -287,7 +287,7 @@ def _plan(
         has_interceptors,
         {topic: dict(own) for topic, own in topic_settings.items()},
         policy_retries.FOR_S,
-        pickled_policies,
+        pickled_policies=pickled_policies,
     )
 
 

@@ -16,17 +16,17 @@ RULES: Final = {
     "positive": "value.amount > 0",
     "known": "value.currency in ['EUR', 'USD']",
     "adult": "value.customer.age >= 18",
-    "recent": "value.day >= '2024-01-01' && timestamp(value.at) > timestamp('2024-01-01T00:00:00Z')",
-    "priced": "value.lines.all(line, line.price > 0.5)",
+    "recent": "value.day >= '2023-08-01' && timestamp(value.at) > timestamp('2023-12-15T00:00:00Z')",
+    "priced": "value.lines.all(line, line.price > -1.5)",
     "counted": "!has(value.counts.a) || value.counts.a != 3",
-    "tagged": "value.tags == null || size(value.tags) < 3",
+    "tagged": "value.tags == null || size(value.tags) < 4",
     "raw": "value.raw != 'AA=='",
 }
 JSON_SCHEMA: Final = {
     "type": "object",
     "required": ["id", "amount", "customer"],
     "properties": {
-        "amount": {"type": ["number", "null"], "multipleOf": 0.5},
+        "amount": {"type": ["number", "null"], "maximum": 9000},
         "ratio": {"type": ["number", "null"]},
         "ok": {"type": "boolean"},
         "customer": {"type": ["object", "null"], "properties": {"email": {"pattern": "@"}}},
@@ -43,7 +43,7 @@ def rows(count: int, seed: int) -> list[tuple[Any, ...]]:
 
 def _row(rng: random.Random, number: int) -> tuple[Any, ...]:
     def some(make: Any) -> Any:
-        return None if rng.random() < 0.15 else make()
+        return None if rng.random() < 0.04 else make()
 
     def decimal(digits: int, scale: int) -> Decimal:
         return Decimal(rng.randint(-(10**digits) // 4, 10**digits)).scaleb(-scale)
@@ -56,7 +56,7 @@ def _row(rng: random.Random, number: int) -> tuple[Any, ...]:
         return start + dt.timedelta(milliseconds=rng.randint(0, 10**10))
 
     def raw() -> bytes:
-        return rng.choice([b"", b"\x00", b"\xff\xfe\x00", b"text"])
+        return rng.choice([*[b"", b"\xff\xfe\x00"] * 9, b"\x00", b"text"])
 
     def line() -> tuple[Any, ...]:
         return (
@@ -69,13 +69,13 @@ def _row(rng: random.Random, number: int) -> tuple[Any, ...]:
     return (
         some(lambda: rng.choice([number, -number, 2**63 - 1, -(2**63)])),
         some(lambda: decimal(6, 2)),
-        some(lambda: rng.choice([0.1, -1.5, 1e300, 5e-324, float("nan"), float("-inf"), 0.0])),
-        some(lambda: rng.choice(["EUR", "USD", "", 'e\u0301"\\\n\u2028', "\U0001f600"])),
+        some(lambda: rng.choice([0.1, -1.5, 1e300, 1e-300, float("nan"), float("-inf"), 0.0])),
+        some(lambda: rng.choice([*["EUR", "USD"] * 8, "", 'e\u0301"\\\n\u2028', "\U0001f600"])),
         some(day),
         some(at),
         some(raw),
         some(lambda: rng.random() < 0.5),
-        some(lambda: (some(lambda: rng.choice(["a@b", "none"])), some(lambda: rng.randint(10, 60)),
+        some(lambda: (some(lambda: rng.choice([*["a@b"] * 9, "none"])), some(lambda: rng.randint(10, 60)),
                       some(day))),
         some(lambda: [some(lambda: rng.choice("xyz")) for _ in range(rng.randint(0, 4))]),
         some(lambda: {key: some(lambda: rng.randint(0, 4)) for key in rng.sample("abc", 2)}),

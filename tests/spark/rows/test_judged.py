@@ -130,7 +130,7 @@ def test_before_pyspark_4_1_rows_come_to_python_and_go_back(spark, monkeypatch):
 
 
 class Unresolved:
-    """A frame whose columns cannot be asked for, as where a pipeline defines its tables."""
+    """A frame whose columns cannot be read, as where a pipeline defines its tables."""
 
     def __init__(self, frame):
         self._frame = frame
@@ -151,7 +151,7 @@ class Unresolved:
         return Unresolved(self._frame.drop(*arguments))
 
     def __getattr__(self, name):
-        raise AssertionError(f"{name} is asked for")
+        raise AssertionError(f"{name} is read")
 
 
 def test_columns_and_data_are_not_looked_at(spark):

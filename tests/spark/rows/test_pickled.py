@@ -65,7 +65,7 @@ def test_an_installed_class_goes_by_its_name():
     assert pickled({}) == b""
 
 
-def test_what_cannot_be_sent_is_named():
+def test_the_error_names_a_policy_that_cannot_be_sent():
     class Holding(MaxBytes):
         def __init__(self):
             self.lock = threading.Lock()

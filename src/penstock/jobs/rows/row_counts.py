@@ -76,7 +76,7 @@ class RowCounts:
         Args:
             topic: The topic that they are of.
             count: How many they are.
-            judged: The verdicts on them.
+            judged: The verdicts, and all objections.
             labels: Their labels; None if they have none.
         """
         self.outcomes[Outcome.ACCEPTED.value] += count - len(judged.verdicts)

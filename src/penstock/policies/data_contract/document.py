@@ -75,7 +75,7 @@ def contract_of(name: str, data: bytes) -> Contract:
 
     Args:
         name: The file, for messages.
-        data: What is in it.
+        data: Its content.
 
     Raises:
         ContractError: It is not a contract.
@@ -84,7 +84,7 @@ def contract_of(name: str, data: bytes) -> Contract:
 
 
 def read_file(path: Path, name: str) -> bytes:
-    """Return what is in a contract's file.
+    """Return the content of a contract's file.
 
     Raises:
         ContractError: It cannot be read, or is too large.

@@ -1,7 +1,7 @@
 """`judge_rows` and `split_rows`: from DataFrame to DataFrame, over any columns.
 
-They only describe what is to be done: no data is looked at, and the columns of a frame are not
-asked for, except before PySpark 4.1, which has no other way to return verdicts.
+They only describe the work: they look at no data, and not at the columns of a frame, except before
+PySpark 4.1, which has no other way to return verdicts.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def split_rows(
     topic: str | None = None,
     observation: Observation | str | None = None,
 ) -> tuple[DataFrame, DataFrame]:
-    """Split rows into good and bad ones, lazily; the arguments are those of `judge_rows`.
+    """Split rows into good rows and bad rows, lazily; the arguments are those of `judge_rows`.
 
     Each of the two frames judges when it is evaluated. Where a policy may answer differently the
     second time, write what `judge_rows` returns, and filter that.

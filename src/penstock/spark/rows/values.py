@@ -1,7 +1,7 @@
 """The value of a row, and the other parts of the record that it is judged as: columns of Spark.
 
-All of them are expressions that Spark resolves later: nothing here asks for the columns of a
-frame, which is not allowed where a declarative pipeline defines its tables.
+All of them are expressions that Spark resolves later: nothing here looks at the columns of a frame,
+which is not allowed where a declarative pipeline defines its tables.
 """
 
 from __future__ import annotations
