@@ -147,8 +147,8 @@ class Unresolved:
     def where(self, *arguments):
         return Unresolved(self._frame.where(*arguments))
 
-    def drop(self, *arguments):
-        return Unresolved(self._frame.drop(*arguments))
+    def select(self, *arguments):
+        return Unresolved(self._frame.select(*arguments))
 
     def __getattr__(self, name):
         raise AssertionError(f"{name} is read")

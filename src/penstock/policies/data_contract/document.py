@@ -75,7 +75,7 @@ def contract_of(name: str, data: bytes) -> Contract:
 
     Args:
         name: The file, for messages.
-        data: Its content.
+        data: The content, as it is read.
 
     Raises:
         ContractError: It is not a contract.

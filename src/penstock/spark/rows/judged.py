@@ -94,7 +94,10 @@ def split_rows(
     columns = RecordColumns(key, headers, timestamp, topic)
     judged = _judged("split_rows", frame, plan, columns, observation)
     is_good = F.col(VERDICT)["outcome"] == Outcome.ACCEPTED.value
-    return judged.where(is_good).drop(VERDICT), judged.where(~is_good)
+    good = judged.where(is_good)
+    # A server of Spark Connect analyses a frame from which a column is dropped: see pipelines.
+    own = good.select(F.expr(f"* EXCEPT ({VERDICT})")) if _ARROW_UDF else good.drop(VERDICT)
+    return own, judged.where(~is_good)
 
 
 def _judged(
