@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark import load_plan, register, split
+from penstock.spark import register
 from tests.spark.conftest import NO_BAD, POLICIES
 
 GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
@@ -76,29 +76,17 @@ def test_the_functions(blocks, stored):
     assert names["seen"].get["refused"] == 1
 
 
-def test_other_rows_are_judged_as_json(blocks, spark, tmp_path):
-    """By each kind of built-in policy: they read the columns that they need."""
-    [other_rows] = [block for block in blocks[0] if "to_json(struct(*))" in block]
-    policies = {
-        "small": {"type": "MaxBytes", "value.max.bytes": "100"},
-        "whole": {"type": "Required", "fields": "id,amount"},
-        "typed": {"type": "JsonSchema", "schema": "rows.json"},
-        "paid": {"type": "Rules", "rules.paid": "value.amount > 0"},
-    }
-    keys = {"policies": ",".join(policies), "topics.orders.penstock.policies": ",".join(policies)}
-    for name, own in policies.items():
-        keys |= {f"policies.{name}.{key}": value for key, value in own.items()}
-    (tmp_path / "rows.json").write_text('{"required": ["id", "amount"]}')
-    file = tmp_path / "rows.properties"
-    file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
+def test_rows(blocks, spark, tmp_path):
+    [rows_block] = [block for block in blocks[0] if "judge_rows" in block]
+    (tmp_path / "order.schema.json").write_text('{"required": ["id"]}')
     names = {
-        "load_plan": load_plan, "split": split,
-        "rows": spark.createDataFrame([(1, 2.5), (2, -1.0), (3, None)], "id int, amount double"),
-    }  # fmt: skip
-    text = other_rows.replace(blocks[1]["orders"], "orders")
-    exec(text.replace(str(blocks[2]["file"]), str(file)), names)
-    assert [(row.id, row.amount) for row in names["good"].collect()] == [(1, 2.5)]
-    bad = names["bad"].orderBy("id").collect()
-    assert [(row.id, row.amount) for row in bad] == [(2, -1.0), (3, None)]
-    reasons = [dict(row.headers)["__dlq.errors.message"] for row in bad]
-    assert [b"paid" in reasons[0], b"amount" in reasons[1]] == [True, True]
+        "rows": spark.createDataFrame(
+            [(1, 2.5, "EUR"), (2, -1.0, "USD"), (3, None, "EUR")],
+            "id int, amount double, currency string",
+        ).coalesce(1)
+    }
+    exec(rows_block.replace("order.schema.json", str(tmp_path / "order.schema.json")), names)
+    assert [row.id for row in names["good"].collect()] == [1]
+    assert names["bad"].count() == 2
+    assert names["judged"].columns == ["id", "amount", "currency", "verdict"]
+    assert names["shares"] == [("positive", 2 / 3, ("2", "3"))]

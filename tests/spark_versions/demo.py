@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 import penstock.spark
 from penstock.configuration import ConfigurationError
-from penstock.spark import apply, audit, judge, load_plan, split
+from penstock.spark import apply, audit, audit_rows, judge, load_plan, split, split_rows
+from penstock.spark import plan as rows_of
 from penstock.spark.execution.settings import SETTINGS
 
 where, version, file, checkpoint, source, clean, dead, out, streamed = sys.argv[1:]
@@ -75,6 +76,21 @@ else:
     accepted, rejected = split(frame, plan)
     assert (accepted.count(), rejected.count()) == (75, 25)
     shown("split of a frame", accepted.count(), rejected.count())
+
+rows_plan = rows_of({"paid": "value.amount > 0", "known": "value.currency in ['EUR']"})
+amounts = spark.range(100).selectExpr(
+    "id", "if(id % 4 = 0, null, id) amount", "if(id % 10 = 0, 'USD', 'EUR') currency"
+)
+good, bad = split_rows(amounts, rows_plan, key="id")
+assert (good.columns, good.count()) == (["id", "amount", "currency"], 70)
+rules = bad.selectExpr("explode(verdict.objections.rule) rule").groupBy("rule").count().collect()
+assert {row["rule"]: row["count"] for row in rules} == {"paid": 25, "known": 10}
+seen = audit_rows(amounts, rows_plan, label="id", samples=1)
+assert [(rule.rule, rule.count, rule.samples) for rule in seen.rules] == [
+    ("paid", 25, ("0",)),
+    ("known", 10, ("0",)),
+]
+shown("rows", seen.judged, seen.refused)
 
 # What Spark 3.5 refuses to write by default.
 for key in ("datetimeRebaseModeInWrite", "int96RebaseModeInWrite"):

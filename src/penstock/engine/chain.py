@@ -13,6 +13,7 @@ exception for a refusal, is a failure, and a failed batch does not pass.
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
@@ -136,6 +137,21 @@ class Chain:
         chain._arrange()  # noqa: SLF001
         chain.tiers = chain._by_mode()  # noqa: SLF001
         return chain
+
+    def interceptors_only(self, interceptors: Sequence[Interceptor]) -> Chain:
+        """Return a chain of some interceptors, which judges nothing."""
+        return self.subset(_bare(self.plan), interceptors)
+
+    def only(self, policy: Policy) -> Chain:
+        """Return a chain of one policy that judges: one of `ordered_policies`."""
+        bare = _bare(self.plan)
+        if any(policy is named for named in self.named_policies):
+            return self.subset(replace(bare, named=(policy.name,)))
+        if isinstance(policy, BatchPolicy):
+            return self.subset(replace(bare, records_policy=policy.name))
+        if policy is self.validation:
+            return self.subset(replace(bare, validation_policy=policy.name))
+        return self.subset(replace(bare, validators=(policy.name,)))
 
     def by_record(self) -> Chain:
         """Return a chain of the same policies, which judges record by record where they can."""
@@ -334,6 +350,11 @@ class _OpenRecords:
             self._positions = [self._positions[index] for index in remaining]
             self._new_verdicts = ()
         return self._records
+
+
+def _bare(plan: TopicPlan) -> TopicPlan:
+    """Return a plan without policies that judge."""
+    return replace(plan, records_policy=None, validators=(), validation_policy=None, named=())
 
 
 def _records_policy(plan: TopicPlan, policies: PolicyInstances) -> BatchPolicy | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.chain import Chain
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.instances import PolicyInstances
-    from penstock.engine.objections import Policy
     from penstock.engine.plans.plan import Plan
     from penstock.policy import Record, RecordProxy
 
@@ -106,36 +105,21 @@ def _single(chain: Chain) -> list[tuple[str, str, Chain]]:
 
     They are in the order of `Chain.judge_each`.
     """
-    bare = replace(chain.plan, records_policy=None, validators=(), validation_policy=None, named=())
     earlier_chains, later_chains = chain.around_interceptors()
     interceptors = [
-        ("interceptor", part.name, chain.subset(bare, interceptors=[part]))
-        for part in chain.interceptors
+        ("interceptor", part.name, chain.interceptors_only([part])) for part in chain.interceptors
     ]
     return [
-        *_judging(chain, bare, earlier_chains),
+        *_judging(chain, earlier_chains),
         *interceptors,
-        *_judging(chain, bare, later_chains),
+        *_judging(chain, later_chains),
     ]
 
 
-def _judging(
-    chain: Chain, bare: TopicPlan, tiers: Sequence[Chain]
-) -> Iterator[tuple[str, str, Chain]]:
+def _judging(chain: Chain, tiers: Sequence[Chain]) -> Iterator[tuple[str, str, Chain]]:
     for policy in (policy for tier in tiers for policy in tier.ordered_policies):
         kind = "batch" if isinstance(policy, BatchPolicy) else "record"
-        yield kind, policy.name, chain.subset(_alone(chain, bare, policy))
-
-
-def _alone(chain: Chain, bare: TopicPlan, policy: Policy) -> TopicPlan:
-    """Return the plan of one policy that judges."""
-    if any(policy is named for named in chain.named_policies):
-        return replace(bare, named=(policy.name,))
-    if isinstance(policy, BatchPolicy):
-        return replace(bare, records_policy=policy.name)
-    if policy is chain.validation:
-        return replace(bare, validation_policy=policy.name)
-    return replace(bare, validators=(policy.name,))
+        yield kind, policy.name, chain.only(policy)
 
 
 def _seen(chain: Chain, record: Record) -> Record | RecordProxy:

@@ -556,6 +556,7 @@ class PolicyInstances:
             # A named policy gets its own configs, and none if its class declares none.
             (definition.topic_configs or {}) if definition.is_named else None,
             _reads_timestamps(instance),
+            getattr(instance, "objections_of_rules", None),
         )
         prepare = self._timed(self._optional(instance, definition, PREPARE_TOPIC))
         load = self._optional(instance, definition, "load_topic")

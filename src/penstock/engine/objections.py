@@ -52,6 +52,8 @@ class RecordPolicy(NamedTuple):
         hints: How much of a record it looks at (KIP-940); None for a validator (KIP-729).
         topic_configs: The topic configs that it gets, if they are not the topic's own.
         reads_timestamps: Whether it may look at the timestamps of records that it gets together.
+        objections_of_rules: Says of records that it refuses which of its rules object to each, if
+            it has rules: position, rule, text and fields of the value.
     """
 
     name: str
@@ -61,6 +63,7 @@ class RecordPolicy(NamedTuple):
     hints: RecordIntrospectionHints | None = None
     topic_configs: Mapping[str, str] | None = None
     reads_timestamps: bool = True
+    objections_of_rules: Callable[..., Any] | None = None
 
     @property
     def is_apart(self) -> bool:

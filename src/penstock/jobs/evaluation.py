@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
+from penstock.engine.all_objections import PoliciesApart, same_for_all
 from penstock.engine.chain import Chain, RecordVerdicts, unusable
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plans.plan import NO_SETTINGS, Plan
@@ -21,6 +22,7 @@ from penstock.jobs.policy_retries import decided
 from penstock.kafka.wire.names import NO_ID
 
 if TYPE_CHECKING:
+    from penstock.engine.all_objections import AllVerdicts
     from penstock.engine.columns import RecordColumns
     from penstock.engine.path_counts import PathCount
     from penstock.engine.verdict import PolicyVerdict
@@ -37,9 +39,12 @@ class Evaluator:
     def __init__(self, plan: RecordPlan) -> None:
         self._plan = plan
         self._topics = Plan(plan.policies)
-        self._policies = PolicyInstances(plan.policies, self._topics.names)
+        self._policies = PolicyInstances(
+            plan.policies, self._topics.names, factories=plan.factories
+        )
         self._topics.set_interceptor_patterns(self._policies.patterns)
         self._chains: dict[str, Chain | PolicyVerdict] = {}
+        self._apart: dict[str, PoliciesApart] = {}
         self._readers: dict[str | None, ValueReader | None] = {}
 
     def judge_records(
@@ -62,6 +67,34 @@ class Evaluator:
             return RecordVerdicts((), None)
         return decided(
             lambda: chain.judge_each(
+                partition,
+                self._plan.topic_ids.get(topic or "", NO_ID),
+                records,
+                records_policy_batch=self._plan.records_policy_batch,
+            ),
+            self._plan.retry_for_s,
+        )
+
+    def judge_by_all(
+        self, topic: str | None, partition: int, records: RecordColumns
+    ) -> AllVerdicts:
+        """Return the verdicts on records as `judge_records` does, and all objections to them.
+
+        Policies whose mode is `mark` or `observe` only warn.
+
+        Raises:
+            PostponedError: As for `judge_records`.
+        """
+        chain = self.chain(topic)
+        if not isinstance(chain, Chain):
+            return same_for_all(records.count, chain)
+        apart = self._apart.get(chain.plan.topic)
+        if apart is None:
+            if len(self._apart) >= _CHAINS_CACHED:
+                self._apart.clear()
+            apart = self._apart[chain.plan.topic] = PoliciesApart(chain)
+        return decided(
+            lambda: apart.judge_each(
                 partition,
                 self._plan.topic_ids.get(topic or "", NO_ID),
                 records,

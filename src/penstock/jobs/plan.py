@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pickle
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.policies import NAMES
@@ -26,7 +27,7 @@ from penstock.kafka.records.batch import MAX_RECORDS
 from penstock.kafka.records.uncompressed import BatchLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
     from penstock.configuration import Configuration, PolicyConfiguration
@@ -65,6 +66,8 @@ class RecordPlan:
         retry_for_s: The seconds for which a task retries policies that cannot decide, before it
             fails.
         topic: The only topic that it is for; None for all topics.
+        pickled_policies: Classes and instances by class name, pickled, that are not loaded by
+            their names; empty without such policies.
     """
 
     policies: PolicyConfiguration
@@ -75,6 +78,7 @@ class RecordPlan:
     topic_settings: Mapping[str, Mapping[str, str]]
     retry_for_s: float = policy_retries.FOR_S
     topic: str | None = None
+    pickled_policies: bytes = b""
 
     @property
     def path(self) -> Path:
@@ -114,7 +118,14 @@ class RecordPlan:
             self.records_policy_batch,
             sorted((topic, sorted(own.items())) for topic, own in self.topic_settings.items()),
         ]
+        if self.pickled_policies:
+            content.append(hashlib.sha256(self.pickled_policies).hexdigest())
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    @property
+    def factories(self) -> Mapping[str, Callable[[], Any]]:
+        """Makers of policies by class name, for those that are not loaded by their names."""
+        return factories_of(self.pickled_policies)
 
     def judges(self, topic: str) -> bool:
         """Return whether a topic can have a policy or an interceptor."""
@@ -190,6 +201,34 @@ class RecordPlan:
         return state
 
 
+def plan_of(configuration: PolicyConfiguration, pickled_policies: bytes) -> RecordPlan:
+    """Return the plan of policies that no file names, and load them once as a check.
+
+    Args:
+        configuration: Names them.
+        pickled_policies: Those that are not loaded by their names; see `RecordPlan`.
+
+    Raises:
+        ConfigurationError: A policy is not usable.
+    """
+    return _plan(configuration, {}, 1, {}, pickled_policies=pickled_policies)
+
+
+def factories_of(pickled_policies: bytes) -> Mapping[str, Callable[[], Any]]:
+    """Return makers of pickled policies, by class name; each instance is a new copy."""
+    if not pickled_policies:
+        return {}
+    policies = pickle.loads(pickled_policies)  # noqa: S301 - of the driver, as all that it sends
+    return {
+        name: policy if isinstance(policy, type) else partial(_itself, policy)
+        for name, policy in policies.items()
+    }
+
+
+def _itself(policy: Any) -> Any:
+    return policy
+
+
 def load_plan(
     file: str | Path,
     *,
@@ -250,6 +289,7 @@ def _plan(
     records_policy_batch: int,
     topic_settings: Mapping[str, Mapping[str, str]],
     topic: str | None = None,
+    pickled_policies: bytes = b"",
 ) -> RecordPlan:
     plan = Plan(configuration)
     names = dict(plan.names)
@@ -257,7 +297,7 @@ def _plan(
     for settings in filter(None, set_on_topics):
         if settings.records_policy is not None and not settings.unusable:
             names[RECORDS] = tuple(dict.fromkeys((*names[RECORDS], settings.records_policy)))
-    policies = PolicyInstances(configuration, names)
+    policies = PolicyInstances(configuration, names, factories=factories_of(pickled_policies))
     plan.set_interceptor_patterns(policies.patterns)
     has_interceptors = bool(policies.patterns)
     texts = _texts(configuration, topic_settings)
@@ -282,6 +322,7 @@ def _plan(
         {topic: dict(own) for topic, own in topic_settings.items()},
         policy_retries.FOR_S,
         topic,
+        pickled_policies,
     )
 
 

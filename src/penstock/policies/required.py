@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.policies.by_columns import ByColumns
 from penstock.policies.json_paths import EVERY, PathTree, parse, split
 from penstock.policies.own_keys import accepts, names
+from penstock.policies.rule_objections import RuleObjection
 from penstock.policy import ALL, ConfigKey, RecordIntrospectionHints
 
 if TYPE_CHECKING:
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
 
     from penstock.policies.by_columns import NativeJudge, RecordColumns
     from penstock.policies.json_paths import Path
+    from penstock.policy import TopicMetadata
 
 FIELDS: Final = "fields"
 NULL_FIELDS: Final = "null.fields"
 NULL_VALUES: Final = "null.values"
 _FIELDS_MOST: Final = 1000
 _STEPS_MOST: Final = 100
+_UNREADABLE: Final = object()
 _NOT_NULL: Final = {"type": ["string", "number", "boolean", "object", "array"]}
 
 
@@ -100,6 +103,20 @@ class Required(ByColumns):
             }
         yield from sorted(reasons.items())
 
+    def objections_of_rules(
+        self, topic: TopicMetadata, batch: RecordColumns
+    ) -> Iterator[RuleObjection]:
+        """Yield an objection for each missing field of records that are refused."""
+        del topic
+        for position, value in enumerate(batch.values):
+            document = _document(value)
+            for name, path in self._paths.items() if document is not _UNREADABLE else ():
+                flaw = _flaw(document, path, null=self._null_fields)
+                if flaw:
+                    fields = tuple(step for step in path[:1] if isinstance(step, str))
+                    text = f"field {name} of the value {flaw}"
+                    yield RuleObjection(position, name, text, fields)
+
     def is_bounded(self, text: str) -> bool:
         """Return whether values are judged natively."""
         del text
@@ -118,15 +135,21 @@ class Required(ByColumns):
 
     def _why(self, value: bytes | None, reason: str) -> str:
         """Return which field is missing; the schema's reason if there is another."""
-        try:
-            document = json.loads(value or b"")
-        except (ValueError, RecursionError):
+        document = _document(value)
+        if document is _UNREADABLE:
             return f"the value {reason}"
         for name, path in self._paths.items():
             flaw = _flaw(document, path, null=self._null_fields)
             if flaw:
                 return f"field {name} of the value {flaw}"
         return f"the value {reason}"
+
+
+def _document(value: bytes | None) -> Any:
+    try:
+        return json.loads(value or b"")
+    except (ValueError, RecursionError):
+        return _UNREADABLE
 
 
 def _paths(field_names: Sequence[str]) -> dict[str, Path]:

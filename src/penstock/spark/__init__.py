@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from penstock.jobs.plan import RecordPlan, load_plan
     from penstock.spark.execution.settings import SETTINGS
     from penstock.spark.functions import audit, redact, redrive, split
+    from penstock.spark.rows.audit import audit_rows
+    from penstock.spark.rows.judged import judge_rows, split_rows
+    from penstock.spark.rows.plan import RowPlan, plan
     from penstock.spark.source.data_source import PenstockDataSource, register
     from penstock.spark.verdicts import apply, close_policies, judge
 
@@ -42,30 +45,40 @@ __all__ = [
     "SETTINGS",
     "PenstockDataSource",
     "RecordPlan",
+    "RowPlan",
     "apply",
     "audit",
+    "audit_rows",
     "close_policies",
     "judge",
+    "judge_rows",
     "load_plan",
+    "plan",
     "redact",
     "redrive",
     "register",
     "split",
+    "split_rows",
 ]
 
 _MODULES: Final = {
     "SETTINGS": "penstock.spark.execution.settings",
     "PenstockDataSource": "penstock.spark.source.data_source",
     "RecordPlan": "penstock.jobs.plan",
+    "RowPlan": "penstock.spark.rows.plan",
     "apply": "penstock.spark.verdicts",
     "audit": "penstock.spark.functions",
+    "audit_rows": "penstock.spark.rows.audit",
     "close_policies": "penstock.spark.verdicts",
     "judge": "penstock.spark.verdicts",
+    "judge_rows": "penstock.spark.rows.judged",
     "load_plan": "penstock.jobs.plan",
+    "plan": "penstock.spark.rows.plan",
     "redact": "penstock.spark.functions",
     "redrive": "penstock.spark.functions",
     "register": "penstock.spark.source.data_source",
     "split": "penstock.spark.functions",
+    "split_rows": "penstock.spark.rows.judged",
 }
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from penstock.engine.all_objections import joined
 from penstock.jobs.evaluation import Evaluator, close_all, evaluator_of, task_ended
-from penstock.spark.frames.rows import Rows, runs, verdict_array
+from penstock.spark.frames.rows import Rows, runs, verdict_array, verdict_with_objections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,6 +46,19 @@ def judge_counting(
     names = [field.name for field in verdict.type]
     arrays = [*verdict.flatten(), pa.array(paths, pa.string())]
     return pa.StructArray.from_arrays(arrays, [*names, "paths"])
+
+
+def judge_by_all(
+    evaluator: Evaluator, columns: dict[str, pa.Array], topic: str | None
+) -> pa.StructArray:
+    """Return the verdicts about a batch, with all objections to each record."""
+    rows = Rows(columns)
+    parts = []
+    topics = columns["topic"] if topic is None else topic
+    for start, end, row_topic, partition in runs(topics, columns["partition"]):
+        judged = evaluator.judge_by_all(row_topic, partition, rows.columns(start, end))
+        parts.append((start, judged))
+    return verdict_with_objections(len(columns["partition"]), joined(parts))
 
 
 def apply(evaluator: Evaluator, columns: dict[str, pa.Array], topic: str | None) -> pa.StructArray:
@@ -83,6 +97,7 @@ def verdicts(
     replacing: bool,
     topic: str | None,
     counting: bool = False,
+    objections: bool = False,
 ) -> Callable[[Iterator[Arrays]], Iterator[pa.Array]]:
     """Make the function that Spark calls once in each task.
 
@@ -92,8 +107,10 @@ def verdicts(
         replacing: Whether keys and values are returned besides the verdicts.
         topic: The one topic of all records.
         counting: Whether verdicts have the counts of paths.
+        objections: Whether verdicts have all objections.
     """
-    function = apply if replacing else _judge_of(counting=counting)
+    judging = _judge_of(counting=counting, objections=objections)
+    function = apply if replacing else judging
 
     def evaluate(batches: Iterator[Arrays]) -> Iterator[pa.Array]:
         return _evaluated(batches, plan, names, function, topic)
@@ -101,7 +118,9 @@ def verdicts(
     return evaluate
 
 
-def _judge_of(*, counting: bool) -> Function:
+def _judge_of(*, counting: bool, objections: bool) -> Function:
+    if objections:
+        return judge_by_all
     return judge_counting if counting else judge
 
 
@@ -128,6 +147,7 @@ def rows_with_verdicts(
     replacing: bool,
     topic: str | None,
     counting: bool = False,
+    objections: bool = False,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the function for `DataFrame.mapInArrow`: rows in, the same rows with verdicts out.
 
@@ -137,8 +157,9 @@ def rows_with_verdicts(
         replacing: Whether keys and values become those of the interceptors.
         topic: The one topic of all records.
         counting: Whether verdicts have the counts of paths.
+        objections: Whether verdicts have all objections.
     """
-    judging = _judge_of(counting=counting)
+    judging = _judge_of(counting=counting, objections=objections)
 
     def evaluate(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         evaluator = evaluator_of(plan)

@@ -35,6 +35,23 @@ _VERDICT_TYPE: Final = (
     .add("code", T.IntegerType())
     .add("message", T.StringType())
 )
+VERDICT_WITH_OBJECTIONS: Final = T.StructType(
+    [
+        *_VERDICT_TYPE.fields,
+        T.StructField(
+            "objections",
+            T.ArrayType(
+                T.StructType()
+                .add("policy", T.StringType())
+                .add("rule", T.StringType())
+                .add("code", T.IntegerType())
+                .add("message", T.StringType())
+                .add("mode", T.StringType())
+            ),
+        ),
+    ]
+)
+"""Spark's type of a verdict with all objections."""
 _PATHS: Final = T.StructField("paths", T.StringType())
 _COUNTING_TYPE: Final = T.StructType([*_VERDICT_TYPE.fields, _PATHS])
 _APPLIED_TYPE: Final = (
@@ -51,6 +68,7 @@ def judge(
     *,
     topic: str | None = None,
     observation: Observation | str | None = None,
+    objections: bool = False,
 ) -> DataFrame:
     """Add the verdict on each record.
 
@@ -67,6 +85,9 @@ def judge(
         observation: Counts the records while they are judged: `judged`, `accepted`, `refused`,
             `dropped` and `failed`. An Observation for a batch; or a name, under which listeners of
             queries get the counts, and `observedMetrics` of a stream's progress has them.
+        objections: Whether `verdict` also has `objections`: all of them, each with `policy`,
+            `rule`, `code`, `message` and `mode`. Those of policies whose mode is `mark` or
+            `observe` then leave the outcome as it is.
 
     Returns:
         The frame with the column `verdict`: a struct of `outcome` (`accepted`,
@@ -77,7 +98,7 @@ def judge(
         ConfigurationError: A column that the policies need is missing, or has another type.
     """
     check_arguments("judge", df, plan, topic)
-    judged_rows = _judged(df, plan, topic, counting=False)
+    judged_rows = _judged(df, plan, topic, counting=False, objections=objections)
     if observation is None:
         return judged_rows
     check_observation(observation)
@@ -95,11 +116,19 @@ def judge_counting(df: DataFrame, plan: RecordPlan, *, topic: str | None = None)
     return _judged(df, plan, topic, counting=True)
 
 
-def _judged(df: DataFrame, plan: RecordPlan, topic: str | None, *, counting: bool) -> DataFrame:
+def _judged(
+    df: DataFrame,
+    plan: RecordPlan,
+    topic: str | None,
+    *,
+    counting: bool,
+    objections: bool = False,
+) -> DataFrame:
     topic = topic_of(plan, topic)
+    kind: dict[str, bool] = {"replacing": False, "counting": counting, "objections": objections}
     if _ARROW_UDF is None:
-        return by_rows(df, plan, topic, replacing=False, counting=counting)
-    verdict = _evaluated(df, plan, topic, replacing=False, counting=counting)
+        return by_rows(df, plan, topic, **kind)
+    verdict = _evaluated(df, plan, topic, **kind)
     return df.withColumn("verdict", verdict)
 
 
@@ -210,7 +239,13 @@ def needed_columns(
 
 
 def by_rows(
-    df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bool, counting: bool = False
+    df: DataFrame,
+    plan: RecordPlan,
+    topic: str | None,
+    *,
+    replacing: bool,
+    counting: bool = False,
+    objections: bool = False,
 ) -> DataFrame:
     """Do what `judge` and `apply` do, with `mapInArrow`, which PySpark has since 3.3.
 
@@ -219,6 +254,7 @@ def by_rows(
         topic: The one topic of all records, or None.
         replacing: Whether keys and values become those of the interceptors.
         counting: Whether verdicts have `paths`, as those of `judge_counting`.
+        objections: Whether verdicts have `objections`.
 
     Raises:
         ConfigurationError: A column that the policies need is missing.
@@ -226,18 +262,29 @@ def by_rows(
     always, columns = needed_columns(df, plan, topic, replacing=replacing)
     bare_frame = df.drop("verdict")
     rows = evaluation.rows_with_verdicts(
-        plan, (*always, *columns), replacing=replacing, topic=topic, counting=counting
+        plan,
+        (*always, *columns),
+        replacing=replacing,
+        topic=topic,
+        counting=counting,
+        objections=objections,
     )
-    return bare_frame.mapInArrow(rows, with_verdict(bare_frame.schema, counting=counting))
+    schema = with_verdict(bare_frame.schema, counting=counting, objections=objections)
+    return bare_frame.mapInArrow(rows, schema)
 
 
-def with_verdict(schema: T.StructType, *, counting: bool = False) -> T.StructType:
+def with_verdict(
+    schema: T.StructType, *, counting: bool = False, objections: bool = False
+) -> T.StructType:
     """Return the schema of judged rows.
 
     Args:
         schema: That of the rows.
         counting: Whether verdicts have `paths`.
+        objections: Whether verdicts have `objections`.
     """
+    if objections:
+        return T.StructType([*schema.fields, T.StructField("verdict", VERDICT_WITH_OBJECTIONS)])
     verdict = _COUNTING_TYPE if counting else _VERDICT_TYPE
     return T.StructType([*schema.fields, T.StructField("verdict", verdict)])
 
@@ -249,6 +296,7 @@ def _evaluated(
     *,
     replacing: bool,
     counting: bool = False,
+    objections: bool = False,
 ) -> Column:
     always, columns = needed_columns(df, plan, topic, replacing=replacing)
     arguments = [F.col(name) for name in always]
@@ -257,9 +305,16 @@ def _evaluated(
         # Policies that read only the first bytes get no more of them.
         arguments.append(F.substring(column, 1, max_bytes) if max_bytes < _UNLIMITED else column)
     evaluate = evaluation.verdicts(
-        plan, (*always, *columns), replacing=replacing, topic=topic, counting=counting
+        plan,
+        (*always, *columns),
+        replacing=replacing,
+        topic=topic,
+        counting=counting,
+        objections=objections,
     )
     of_judged = _COUNTING_TYPE if counting else _VERDICT_TYPE
+    if objections:
+        of_judged = VERDICT_WITH_OBJECTIONS
     function: Any = _ARROW_UDF(evaluate, _APPLIED_TYPE if replacing else of_judged)
     # Spark evaluates a deterministic function again wherever its result is used.
     verdict: Column = function.asNondeterministic()(*arguments)

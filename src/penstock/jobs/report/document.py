@@ -109,6 +109,34 @@ class PolicyEntry(Entry):
     turned_away: NonNegativeInt | None = None
 
 
+class RuleEntry(Entry):
+    """A rule that objects to rows, whatever else does.
+
+    Attributes:
+        policy: The policy that has it.
+        rule: Its name; None for a policy without rules.
+        mode: The policy's mode: with `mark` and `observe`, it only warns.
+        count: The rows that it objects to.
+        share: Their share of all rows.
+        samples: The labels of some of them.
+    """
+
+    policy: str
+    rule: str | None
+    mode: str
+    count: NonNegativeInt
+    share: float
+    samples: tuple[str | None, ...] = ()
+
+
+class ColumnEntry(Entry):
+    """A column of rows, and those that are not accepted because of it, where that is known."""
+
+    column: str
+    count: NonNegativeInt
+    share: float
+
+
 class TopicEntry(OutcomeCounts):
     """A topic; `share` is the share of records that were refused or failed."""
 
@@ -348,6 +376,8 @@ class Report(OutcomeCounts):
     reasons: tuple[ReasonEntry, ...] = ()
     reasons_left_out: NonNegativeInt = 0
     policies: tuple[PolicyEntry, ...] = ()
+    rules: tuple[RuleEntry, ...] = ()
+    columns: tuple[ColumnEntry, ...] = ()
     partitions: tuple[PartitionEntry, ...] = ()
     hours: tuple[HourEntry, ...] = ()
     hours_width: int = 1

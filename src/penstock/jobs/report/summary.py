@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections import Counter
 
     from penstock.jobs.report.bounded_counter import BoundedCounter
-    from penstock.jobs.report.counts import AuditCounts, Reason, Sample
+    from penstock.jobs.report.counts import AuditCounts, PolicyOutcome, Reason, Sample
     from penstock.jobs.report.document import About
 
 
@@ -63,7 +63,7 @@ def summarize(counts: AuditCounts, about: About) -> Report:
             for reason, count in reasons
         ),
         reasons_left_out=left_out,
-        policies=_policies(counts),
+        policies=policy_entries(counts.policies),
         partitions=tuple(
             PartitionEntry(
                 topic=partition.topic,
@@ -101,9 +101,10 @@ def _sample(sample: Sample) -> SampleEntry:
     return SampleEntry(partition=sample.partition, offset=sample.offset, key=key, value=value)
 
 
-def _policies(counts: AuditCounts) -> tuple[PolicyEntry, ...]:
+def policy_entries(counts: Counter[PolicyOutcome]) -> tuple[PolicyEntry, ...]:
+    """Return the policies that did not accept records, the most frequent first."""
     by_policy: dict[tuple[str, str], list[int]] = {}
-    for (topic, policy, outcome), count in counts.policies.items():
+    for (topic, policy, outcome), count in counts.items():
         sums = by_policy.setdefault((topic, policy), [0, 0])
         sums[0] += count
         sums[1] += count if outcome in REJECTED else 0

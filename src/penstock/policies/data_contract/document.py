@@ -67,10 +67,28 @@ def read_contract(folder: Path, name: str) -> Contract:
     Raises:
         ContractError: It is missing, or is not a contract.
     """
-    return _contract(name, _parsed(name, _read(folder / name, name)))
+    return contract_of(name, read_file(folder / name, name))
 
 
-def _read(path: Path, name: str) -> bytes:
+def contract_of(name: str, data: bytes) -> Contract:
+    """Return the contract in a file.
+
+    Args:
+        name: The file, for messages.
+        data: The content, as it is read.
+
+    Raises:
+        ContractError: It is not a contract.
+    """
+    return _contract(name, _parsed(name, data))
+
+
+def read_file(path: Path, name: str) -> bytes:
+    """Return the content of a contract's file.
+
+    Raises:
+        ContractError: It cannot be read, or is too large.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)

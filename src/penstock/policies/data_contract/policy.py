@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.policies.own_keys import accepts
+from penstock.policies.rule_objections import RuleObjection
 from penstock.policy import (
     ALL,
     ConfigKey,
@@ -110,9 +111,7 @@ class DataContract(Policy):
             raise ValueError(f"{CONTRACT} must name a file, like {CONTRACT}=orders.odcs.yaml")
         self._null_values = accepts(configs, NULL_VALUES, "accept")
         try:
-            from penstock.policies.data_contract.document import (  # noqa: PLC0415 - an extra
-                read_contract,
-            )
+            import penstock.policies.data_contract.document  # noqa: F401, PLC0415 - an extra
             from penstock.policies.data_contract.errors import ContractError  # noqa: PLC0415
             from penstock.policies.data_contract.standard import check_standard  # noqa: PLC0415
             from penstock.policies.json_schema import check  # noqa: F401, PLC0415
@@ -122,7 +121,7 @@ class DataContract(Policy):
             ) from None
         self._object_name = configs.get(OBJECT, "").strip()
         try:
-            self._contract = contract = read_contract(self._base, name)
+            self._contract = contract = self._read(name)
             self._objects = {each: _compiled(contract, each) for each in contract.objects}
             check_standard(contract.document, contract.version)
         except ContractError as error:
@@ -195,6 +194,17 @@ class DataContract(Policy):
         """Return the position and the text of each record that `validate` would refuse."""
         return self._refused(topic, batch.values)
 
+    def objections_of_rules(
+        self, topic: TopicMetadata, batch: BatchProxy
+    ) -> Iterator[RuleObjection]:
+        """Yield all objections to records that are refused."""
+        topic_object = self._object_of(topic.topic_id_partition.topic)
+        for position, value in enumerate(batch.values):
+            for reason in topic_object.check.reasons(value) if value is not None else ():
+                text = _in_words(reason.text, topic_object.words)
+                message = f"{topic_object.title}: the value {text}"
+                yield RuleObjection(position, reason.rule, message, reason.fields)
+
     def is_bounded(self, text: str) -> bool:
         """Return whether one object describes all topics, and is judged natively."""
         del text
@@ -219,6 +229,11 @@ class DataContract(Policy):
         return name is not None and self._objects[name].check.judge_natively(
             judge, keys=False, accepts_null=self._null_values
         )
+
+    def _read(self, name: str) -> Contract:
+        from penstock.policies.data_contract.document import read_contract  # noqa: PLC0415
+
+        return read_contract(self._base, name)
 
     def _refused(
         self, topic: TopicMetadata, values: Sequence[bytes | None]

@@ -18,11 +18,12 @@ from penstock.policies.json_schema import native
 from penstock.policies.json_schema.library import LibraryCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from penstock.policies.by_columns import NativeJudge
     from penstock.policies.json_schema.documents import SchemaDocuments
     from penstock.policies.json_schema.native import Texts
+    from penstock.policies.json_schema.reasons import Reason
 
 
 class Check(Protocol):
@@ -52,6 +53,14 @@ class Check(Protocol):
         Args:
             texts: The texts to judge; None is ignored.
             start: Where each of them starts: earlier bytes, a schema id, are not judged.
+        """
+        ...
+
+    def reasons(self, text: bytes) -> Sequence[Reason]:
+        """Return all reasons why a text does not fit, up to a number.
+
+        None where it is not JSON, or where finding them would take too much work; `refused` says
+        more then.
         """
         ...
 

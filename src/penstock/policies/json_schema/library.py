@@ -6,6 +6,7 @@ The library has no bound on the time to gather reasons, so it is estimated: see 
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
 
@@ -17,20 +18,23 @@ from penstock.policies.json_schema.dialects import METASCHEMAS
 from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.ecma import Translation
 from penstock.policies.json_schema.inversions import inverted_pattern
-from penstock.policies.json_schema.reasons import FLAWS, reason
+from penstock.policies.json_schema.reasons import FLAWS, named_reason, reason
 from penstock.policies.json_schema.validity import about, check_schema
 from penstock.policies.json_schema.work import work_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from penstock.policies.json_schema.documents import SchemaDocuments
     from penstock.policies.json_schema.native import Texts
+    from penstock.policies.json_schema.reasons import Reason
     from penstock.policies.json_schema.work import SchemaWork
 
 MAX_LEVELS: Final = 127
 MAX_STEPS_BACK: Final = 100_000
 """How often a pattern with look-around may go back within one text, as in `native/`."""
+_REASONS_MOST: Final = 100
+"""How many reasons are given why one text does not fit."""
 _TOO_DEEP: Final = "depth limit exceeded"
 _TOO_LARGE: Final = "infinity when parsed as double"
 
@@ -80,6 +84,22 @@ class LibraryCheck:
                 refusal = self._refusal(bytes(text[start:]), explanations)
                 if refusal is not None:
                     yield position, refusal
+
+    def reasons(self, text: bytes) -> Sequence[Reason]:
+        """Return the result of `check.Check.reasons`."""
+        try:
+            document = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return ()
+        levels = levels_of(text, document)
+        milliseconds = self.work.milliseconds(len(text), levels)
+        if levels > MAX_LEVELS or not (self.work.is_linear or Explanations().take(milliseconds)):
+            return ()
+        return [
+            reason._replace(text=self._translation.as_written(reason.text))
+            for error in islice(self._validator.iter_errors(document), _REASONS_MOST)
+            for reason in (named_reason(error, self.work.names),)
+        ]
 
     def judge_natively(self, *_: object, **__: object) -> bool:
         """Return that native threads do not judge by it."""

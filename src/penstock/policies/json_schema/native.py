@@ -8,7 +8,7 @@ text that takes more is refused, with that reason.
 from __future__ import annotations
 
 import json
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema_rs
@@ -17,14 +17,16 @@ from penstock import _native
 from penstock.policies.json_schema.dialects import METASCHEMAS, draft_of_uri, uri_of
 from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.ecma import Translation
+from penstock.policies.json_schema.library import LibraryCheck
 from penstock.policies.json_schema.reasons import native_reason
 from penstock.policies.json_schema.validity import about, check_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from penstock.policies.by_columns import NativeJudge
     from penstock.policies.json_schema.documents import SchemaDocuments
+    from penstock.policies.json_schema.reasons import Reason
 
     Texts = Iterable[bytes | memoryview | None]
 
@@ -53,6 +55,7 @@ class NativeCheck:
             SchemaError: It is not a valid schema, or refers to a missing schema.
             MetaschemaNeeded: It refers to a metaschema.
         """
+        self._files, self._formats = files, formats
         self._translation = Translation(is_native=True)
         self._schema = _compiled(
             files,
@@ -74,6 +77,18 @@ class NativeCheck:
         ):
             reason = native_reason(keyword, keyword_value, pointer)
             yield position, self._translation.as_written(reason)
+
+    def reasons(self, text: bytes) -> Sequence[Reason]:
+        """Return the result of `check.Check.reasons`."""
+        return () if self._library is None else self._library.reasons(text)
+
+    @cached_property
+    def _library(self) -> LibraryCheck | None:
+        """The same schema by the library, which gives all reasons; None if it cannot use it."""
+        try:
+            return LibraryCheck(self._files, formats=self._formats)
+        except SchemaError:
+            return None
 
     def all_fit(self, texts: Texts, start: int = 0) -> bool:
         """Return the result of `check.Check.all_fit`."""

@@ -36,6 +36,7 @@ from penstock.policies.json_schema.settings import (
     schema_names,
 )
 from penstock.policies.json_schema.unread_words import unread_words
+from penstock.policies.rule_objections import RuleObjection
 from penstock.policy import ALL, InvalidRecordException, RecordIntrospectionHints
 from penstock.policy import RecordValidationPolicy as Policy
 
@@ -59,7 +60,7 @@ class ValidatedColumns(Protocol):
     def values(self) -> Sequence[bytes | None]: ...
 
 
-class _TopicChecks(NamedTuple):
+class TopicChecks(NamedTuple):
     """The checks of a text: how keys and how values are judged, or None."""
 
     key: Check | None
@@ -210,6 +211,17 @@ class JsonSchema(Policy):
                         refused.setdefault(position, f"the {field} is null")
         return sorted(refused.items()) if refused else ()
 
+    def objections_of_rules(
+        self, topic: TopicMetadata, batch: ValidatedColumns
+    ) -> Iterator[RuleObjection]:
+        """Yield all objections to records that are refused."""
+        for check, column, field, _ in self._columns(topic.validation_policy, batch):
+            for position, text in enumerate(column):
+                for reason in check.reasons(text) if text is not None else ():
+                    fields = reason.fields if field == "value" else ()
+                    message = f"the {field} {reason.text}"
+                    yield RuleObjection(position, reason.rule, message, fields)
+
     def _columns(self, text: str, batch: ValidatedColumns) -> Iterator[_Column]:
         """Yield the judged columns: the key first, whose objection counts."""
         key, value = self._of(text)
@@ -218,7 +230,7 @@ class JsonSchema(Policy):
         if value is not None:
             yield _Column(value, batch.values, "value", self._settings.null_values)
 
-    def _of(self, text: str) -> _TopicChecks:
+    def _of(self, text: str) -> TopicChecks:
         return self._checks(self._settings.schema or text)
 
 
@@ -234,7 +246,7 @@ class _Compiler:
         self._folder = folder
         self._settings = settings
 
-    def checks(self, text: str) -> _TopicChecks:
+    def checks(self, text: str) -> TopicChecks:
         """Return the checks of a topic's `record.validation.policy`.
 
         Raises:
@@ -250,7 +262,7 @@ class _Compiler:
                 self._find_unread_words(files)
             except SchemaError as error:
                 raise ValueError(str(error)) from None
-        return _TopicChecks(checks.get("key"), checks.get("value"))
+        return TopicChecks(checks.get("key"), checks.get("value"))
 
     def _find_unread_words(self, files: SchemaFiles) -> None:
         key = SCHEMA if self._settings.schema else "record.validation.policy"

@@ -8,7 +8,7 @@ are shown.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -28,6 +28,40 @@ def reason(error: ValidationError, names: Collection[str]) -> str:
     expected = _EXPECTED.get(error.kind.name, _by_keyword)(error.kind)
     place = pointer(error.instance_path, names)
     return f"at {place} {expected}" if place else expected
+
+
+class Reason(NamedTuple):
+    """One of the reasons why a value does not fit.
+
+    Attributes:
+        rule: The place in the value, with `[]` for each index of an array, and the keyword of the
+            schema: `lines[].price: minimum`.
+        text: The text to follow the name of the value, as from `reason`.
+        field: The property of the value, at its top level, that it is about, if there is one.
+    """
+
+    rule: str
+    text: str
+    field: str | None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The same, none or one."""
+        return () if self.field is None else (self.field,)
+
+
+def named_reason(error: ValidationError, names: Collection[str]) -> Reason:
+    """Return a reason with its rule; the arguments are those of `reason`."""
+    kind: Any = error.kind
+    keyword: str = kind.name
+    path = [*error.instance_path]
+    if keyword == "required":
+        path.append(kind.property)
+    steps = [step if isinstance(step, int) or step in names else "*" for step in path]
+    place = "".join("[]" if isinstance(step, int) else f".{step}" for step in steps)
+    field = steps[0] if steps and isinstance(steps[0], str) and steps[0] != "*" else None
+    rule = f"{place.removeprefix('.')}: {keyword}" if place else keyword
+    return Reason(rule, reason(error, names), field)
 
 
 def native_reason(keyword: str, keyword_value: str | None, place: str) -> str:

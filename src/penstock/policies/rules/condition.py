@@ -24,13 +24,25 @@ class Condition:
     """A rule that can be evaluated.
 
     Attributes:
+        name: The rule's name.
         key: The key that declares it.
+        fields: The fields of the value that it reads, at the top level; none if it reads all of it.
         reads: The variables that it reads, without `now`.
         tree: What it consists of.
         always_allowed: A value that weighs no more is never too much work for it.
     """
 
-    __slots__ = ("_failure_text", "_program", "_title", "always_allowed", "key", "reads", "tree")
+    __slots__ = (
+        "_failure_text",
+        "_program",
+        "_title",
+        "always_allowed",
+        "fields",
+        "key",
+        "name",
+        "reads",
+        "tree",
+    )
 
     def __init__(self, rule: RuleText, language: Language, variables: Mapping[str, str]) -> None:
         """Compile a rule.
@@ -39,9 +51,11 @@ class Condition:
             ValueError: Its condition cannot be used; the text names its key.
         """
         self._program = _compiled(rule, language, variables)
+        self.name = rule.name
         self.key = rule.key
         self.reads = self._program.reads & variables.keys()
         self.tree: Tree = self._program.tree
+        self.fields = tuple(sorted(fields_read([self.tree], "value") or ()))
         self.always_allowed = self._program.always_allowed
         self._title = f'rule "{rule.name}"'
         self._failure_text = rule.failure_text

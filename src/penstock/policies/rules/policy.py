@@ -30,6 +30,7 @@ from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from penstock.policies.rule_objections import RuleObjection
 from penstock.policies.rules.settings import (
     CONFIG_KEYS,
     FORMAT,
@@ -142,6 +143,24 @@ class Rules(Policy):
         if not self._of_records:
             return ()
         return list(self._refused(batch, shared))
+
+    def objections_of_rules(
+        self, topic: TopicMetadata, batch: BatchProxy
+    ) -> Iterator[RuleObjection]:
+        """Yield the objections of each rule to records that are refused."""
+        from penstock.policies.rules.one_record import OneRecord  # noqa: PLC0415 - an extra
+
+        shared = self._shared(topic, ClientContext())
+        nulls = self._nulls(batch.values) if "value" in self._reads else ()
+        for position in range(len(batch)):
+            if position in nulls:
+                yield RuleObjection(position, None, "the value is null")
+                continue
+            record = OneRecord(self._sides, self._headers, batch, position, shared)
+            for condition in self._of_records:
+                text = record.objection((condition,))
+                if text is not None:
+                    yield RuleObjection(position, condition.name, text, condition.fields)
 
     def value_reader(self, topic: str, configs: Mapping[str, str]) -> ValueReader | None:
         """Return the reader of whole values by their schemas; None for formats without a schema.

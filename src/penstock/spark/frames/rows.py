@@ -17,6 +17,7 @@ from penstock.jobs.rows.far_times import read_far_time
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from penstock.engine.all_objections import AllVerdicts
     from penstock.engine.verdict import PolicyVerdict
     from penstock.jobs.rows.far_times import FarTime
     from penstock.policy import Header
@@ -29,6 +30,15 @@ _VERDICT: Final = pa.struct(
         ("policy", pa.string()),
         ("code", pa.int32()),
         ("message", pa.string()),
+    ]
+)
+_OBJECTION: Final = pa.struct(
+    [
+        ("policy", pa.string()),
+        ("rule", pa.string()),
+        ("code", pa.int32()),
+        ("message", pa.string()),
+        ("mode", pa.string()),
     ]
 )
 _MICROS: Final = 1000
@@ -167,3 +177,24 @@ def verdict_array(count: int, verdicts: Sequence[tuple[int, PolicyVerdict]]) -> 
             kinds.append(dict(zip(("outcome", "policy", "code", "message"), kind, strict=True)))
         indices[row] = index
     return pa.array(kinds, _VERDICT).take(pa.array(indices, pa.int32()))
+
+
+def verdict_with_objections(count: int, judged: AllVerdicts) -> pa.StructArray:
+    """Make the verdict column of a batch, with all objections: no null, but empty lists."""
+    ends = [0] * (count + 1)
+    rows: list[tuple[Any, ...]] = []
+    for row in range(count):
+        rows += (objection[:5] for objection in judged.objections.get(row, ()))
+        ends[row + 1] = len(rows)
+    columns = zip(*rows, strict=True) if rows else ((),) * len(_OBJECTION)
+    entries = pa.StructArray.from_arrays(
+        [
+            pa.array(column, field.type)
+            for column, field in zip(columns, list(_OBJECTION), strict=True)
+        ],
+        fields=list(_OBJECTION),
+    )
+    objections = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), entries)
+    verdict = verdict_array(count, judged.verdicts)
+    names = [field.name for field in verdict.type]
+    return pa.StructArray.from_arrays([*verdict.flatten(), objections], [*names, "objections"])

@@ -1,0 +1,120 @@
+"""`audit_rows`: what a plan says about the rows of a frame, as a report."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+from penstock.configuration import ConfigurationError
+from penstock.jobs.contracts import measured_contracts
+from penstock.jobs.evaluation import evaluator_of, task_ended
+from penstock.jobs.rows.row_counts import RowCounts
+from penstock.jobs.subject import subject_of
+from penstock.spark.arguments import check_text
+from penstock.spark.jobs.data_sets import measure_frame
+from penstock.spark.rows.evaluation import judged_rows
+from penstock.spark.rows.judged import check_rows
+from penstock.spark.rows.plan import row_plan_of
+from penstock.spark.rows.values import VALUE, quoted, value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql import DataFrame
+
+    from penstock.jobs.plan import RecordPlan
+    from penstock.jobs.report.document import Report
+    from penstock.spark.rows.plan import RowPlan
+
+_COUNTS: Final = "counts binary"
+_LABEL: Final = "label"
+
+
+def audit_rows(
+    frame: DataFrame,
+    plan: RowPlan | RecordPlan,
+    *,
+    label: str | None = None,
+    samples: int = 10,
+) -> Report:
+    """Judge the rows of a frame, and report which of them are bad, and why. Changes nothing.
+
+    Args:
+        frame: Any columns; not a stream.
+        plan: As for `judge_rows`.
+        label: The column that names rows in the report: samples of what each rule objects to. It
+            stays in the value.
+        samples: How many labels there are of each rule.
+
+    Returns:
+        The report: `judged`, `accepted`, `refused`, `failed`, `reasons`, `contracts`; in `rules`
+        how many rows each rule objects to, with `share` and `samples`; in `columns` how many rows
+        are bad because of a column, where a rule or a schema says so.
+
+    Raises:
+        ConfigurationError: An argument is wrong, or the frame is a stream.
+    """
+    check_rows(frame, "audit_rows")
+    row_plan = row_plan_of(plan, "audit_rows", has_topics=False)
+    if label is not None:
+        check_text(label, "audit_rows: label", such_as="the name of a column")
+    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 0:
+        raise ConfigurationError(f"audit_rows: samples must be a number, not {samples!r}")
+    if frame.isStreaming:
+        raise ConfigurationError(
+            "a stream has no end to report at; call audit_rows in foreachBatch, or give judge_rows "
+            "an observation"
+        )
+    began = time.monotonic()
+    topic = row_plan.topic or ""
+    value = value_of([], row_plan.nulls).alias(VALUE)
+    named = [] if label is None else [F.col(quoted(label)).cast("string").alias(_LABEL)]
+    partial = frame.select(value, *named).mapInArrow(_counting(row_plan, samples), _COUNTS)
+    rows = partial.repartition(1).mapInArrow(_merging(samples), _COUNTS).collect()
+    counts = RowCounts.merged((bytes(row["counts"]) for row in rows), samples)
+    records = row_plan.records
+
+    def measure(_: Any) -> Any:
+        values = frame.select(value, F.lit(None).cast("timestamp").alias("timestamp"))
+        return measure_frame(values, records, topic)
+
+    contracts = measured_contracts(records, [topic], measure)
+    about = subject_of("a frame", [topic], records, seconds=time.monotonic() - began)
+    report = counts.report(topic, about.model_copy(update={"is_topic": False}))
+    return report.model_copy(update={"contracts": contracts})
+
+
+def _counting(
+    plan: RowPlan, samples: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function that judges and counts the rows of a task."""
+    records, topic = plan.records, plan.topic
+
+    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        evaluator = evaluator_of(records)
+        counts = RowCounts(samples)
+        for batch in batches:
+            judged = judged_rows(evaluator, {VALUE: batch.column(0)}, topic)
+            labels = batch.column(1).to_pylist() if batch.num_columns > 1 else None
+            counts.add(topic or "", batch.num_rows, judged, labels)
+        yield _as_batch(counts)
+        task_ended()
+
+    return count
+
+
+def _merging(samples: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function that merges the counts of tasks."""
+
+    def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        encoded = (row.as_py() for batch in batches for row in batch["counts"])
+        yield _as_batch(RowCounts.merged(encoded, samples))
+
+    return merge
+
+
+def _as_batch(counts: RowCounts) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"counts": pa.array([counts.encode()], pa.binary())})

@@ -1,0 +1,143 @@
+"""`judge_rows` and `split_rows`: from DataFrame to DataFrame, over any columns.
+
+They only describe the work: they look at no data, and not at the columns of a frame, except before
+PySpark 4.1, which has no other way to return verdicts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas import functions as pandas_functions
+
+from penstock.configuration import ConfigurationError
+from penstock.engine.verdict import Outcome
+from penstock.spark.rows.evaluation import TEMPORARY, rows_with_verdicts, verdicts
+from penstock.spark.rows.observed import observed
+from penstock.spark.rows.plan import row_plan_of
+from penstock.spark.rows.values import VERDICT, RecordColumns
+from penstock.spark.verdicts import VERDICT_WITH_OBJECTIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation
+
+    from penstock.jobs.plan import RecordPlan
+    from penstock.spark.rows.plan import RowPlan
+
+_ARROW_UDF: Final[Any] = getattr(pandas_functions, "arrow_udf", None)
+"""Since PySpark 4.1; before, all columns come to Python and go back."""
+
+
+def judge_rows(
+    frame: DataFrame,
+    plan: RowPlan | RecordPlan,
+    *,
+    key: str | None = None,
+    headers: str | None = None,
+    timestamp: str | None = None,
+    topic: str | None = None,
+    observation: Observation | str | None = None,
+) -> DataFrame:
+    """Add the verdict on each row, lazily: on batch and streaming frames, classic or Connect.
+
+    A row is judged as the record whose value is the row as JSON: what Spark's `to_json` writes with
+    `ignoreNullFields=false`, or with `true` if the plan has `nulls="missing"`.
+
+    Args:
+        frame: Any columns. A column `verdict` is replaced, and is not part of the value.
+        plan: From `plan`; or from `load_plan`, with the topic of the rows.
+        key: The column that is the record's key: bytes or text, or what Spark casts to text. It is
+            not part of the value, and neither are the three that follow.
+        headers: The column with the record's headers: an array of structs of `key` and `value`, or
+            a map.
+        timestamp: The column with the record's timestamp, or what Spark casts to one.
+        topic: The column with the name of the record's topic.
+        observation: Counts rows whenever the frame is evaluated: an `Observation` (batch only), or
+            the name of one. It has `judged`, `accepted`, `refused`, `failed`, and for each rule
+            `refused.<rule>`, for a policy without rules `refused.<policy>`.
+
+    Returns:
+        The frame with the column `verdict`, as from `judge`, which also has `objections`: all
+        objections to the row, each with `policy`, `rule`, `code`, `message` and `mode`. Those of
+        policies whose mode is `mark` or `observe` leave the outcome as it is.
+
+    Raises:
+        ConfigurationError: An argument has the wrong type, or the topic of the rows is not known.
+    """
+    columns = RecordColumns(key, headers, timestamp, topic)
+    return _judged("judge_rows", frame, plan, columns, observation)
+
+
+def split_rows(
+    frame: DataFrame,
+    plan: RowPlan | RecordPlan,
+    *,
+    key: str | None = None,
+    headers: str | None = None,
+    timestamp: str | None = None,
+    topic: str | None = None,
+    observation: Observation | str | None = None,
+) -> tuple[DataFrame, DataFrame]:
+    """Split rows into good rows and bad rows, lazily; the arguments are those of `judge_rows`.
+
+    Each of the two frames judges when it is evaluated. Where a policy may answer differently the
+    second time, write what `judge_rows` returns, and filter that.
+
+    Returns:
+        The accepted rows with the frame's columns, and all others with these and `verdict`.
+
+    Raises:
+        ConfigurationError: As for `judge_rows`.
+    """
+    columns = RecordColumns(key, headers, timestamp, topic)
+    judged = _judged("split_rows", frame, plan, columns, observation)
+    is_good = F.col(VERDICT)["outcome"] == Outcome.ACCEPTED.value
+    good = judged.where(is_good)
+    # A server of Spark Connect analyses a frame from which a column is dropped: see pipelines.
+    own = good.select(F.expr(f"* EXCEPT ({VERDICT})")) if _ARROW_UDF else good.drop(VERDICT)
+    return own, judged.where(~is_good)
+
+
+def _judged(
+    function: str,
+    frame: DataFrame,
+    plan: RowPlan | RecordPlan,
+    columns: RecordColumns,
+    observation: Observation | str | None,
+) -> DataFrame:
+    check_rows(frame, function)
+    row_plan = row_plan_of(plan, function, has_topics=columns.topic is not None)
+    columns.check(function)
+    parts = columns.arguments(row_plan.nulls)
+    judged = _by_column(frame, row_plan, parts) if _ARROW_UDF else _by_rows(frame, row_plan, parts)
+    return observed(judged, row_plan, observation, function)
+
+
+def check_rows(frame: Any, function: str) -> None:
+    """Check the frame that a user passed, without a look at its columns.
+
+    Raises:
+        ConfigurationError: It is not a frame of Spark.
+    """
+    if not all(callable(getattr(type(frame), name, None)) for name in ("mapInArrow", "observe")):
+        kind = type(frame)
+        name = (
+            kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        )
+        raise ConfigurationError(f"{function}: pass a DataFrame of Spark, not {name}")
+
+
+def _by_column(frame: DataFrame, plan: RowPlan, parts: dict[str, Any]) -> DataFrame:
+    function = _ARROW_UDF(verdicts(plan, list(parts)), VERDICT_WITH_OBJECTIONS)
+    # Spark evaluates a deterministic function again wherever its result is used.
+    return frame.withColumn(VERDICT, function.asNondeterministic()(*parts.values()))
+
+
+def _by_rows(frame: DataFrame, plan: RowPlan, parts: dict[str, Any]) -> DataFrame:
+    own = frame.drop(VERDICT)
+    added = {TEMPORARY + name: column for name, column in parts.items()}
+    rows = own.select("*", *(column.alias(name) for name, column in added.items()))
+    schema = T.StructType([*own.schema.fields, T.StructField(VERDICT, VERDICT_WITH_OBJECTIONS)])
+    return rows.mapInArrow(rows_with_verdicts(plan, list(parts)), schema)

@@ -1,0 +1,297 @@
+"""`plan`: what rows are judged by, without a file and without a cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.configuration import ConfigurationError, TopicDefault
+from penstock.configuration.interfaces import INTERCEPTORS
+from penstock.configuration.policies import NAMES, NamedPolicy
+from penstock.configuration.policy_classes import PolicyClass
+from penstock.configuration.topic_keys import POLICIES
+from penstock.engine.chain import Chain
+from penstock.jobs.evaluation import Evaluator
+from penstock.jobs.plan import RecordPlan, plan_of
+from penstock.spark.rows.pickled import pickled
+from penstock.spark.rows.values import NULLS
+
+if TYPE_CHECKING:
+    from penstock.configuration import PolicyConfiguration
+
+_RULES: Final = "penstock.policies.Rules"
+_SCHEMA: Final = "penstock.policies.JsonSchema"
+_CONTRACT: Final = "penstock.policies.DataContract"
+_RULE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_RULE_PREFIX: Final = "rules."
+
+
+@dataclass(frozen=True, eq=False)
+class RowPlan:
+    """What rows are judged by.
+
+    Attributes:
+        records: The policies, of all topics.
+        topic: The topic that rows are said to be of, where no column says it.
+        nulls: What becomes of a null column: `null`, or `missing`.
+    """
+
+    records: RecordPlan
+    topic: str | None
+    nulls: str = NULLS[0]
+
+    @property
+    def rules(self) -> tuple[tuple[str, str | None], ...]:
+        """The policies and rules that may refuse a row: a policy, and its rule or None."""
+        found: dict[tuple[str, str | None], None] = {}
+        policies = self.records.policies
+        classes = (
+            *policies.record_validator_classes,
+            *filter(None, (policies.record_validation_policy_class_name,)),
+        )
+        for name in classes:
+            found[name, None] = None
+        for policy in policies.named_policies:
+            if policy.interface == INTERCEPTORS:
+                continue
+            rules = [key.removeprefix(_RULE_PREFIX) for key in policy.configs if _is_rule(key)]
+            for rule in rules if policy.class_name.replace(":", ".") == _RULES else ():
+                found[policy.name, rule] = None
+            if not rules:
+                found[policy.name, None] = None
+        return tuple(found)
+
+
+def plan(
+    rules: Mapping[str, str] | None = None,
+    schema: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    contract: str | os.PathLike[str] | None = None,
+    policies: Iterable[type | object] = (),
+    topic: str = "rows",
+    nulls: str = "null",
+) -> RowPlan:
+    """Return what rows are judged by, all of it together. It needs no cluster and no session.
+
+    Args:
+        rules: Conditions in CEL by name, as of the policy `Rules`: `value.amount > 0`.
+        schema: A JSON Schema: its file, or itself. The file may refer to others in its folder.
+        contract: The file of a contract of the Open Data Contract Standard 3.x. If it has several
+            objects, `topic` says which of them describes the rows.
+        policies: Classes of policies, which are configured without keys, or instances of them.
+            They may be defined in a notebook.
+        topic: The topic that rows are said to be of.
+        nulls: What becomes of a null column: `null`, or `missing`, as if the value had no such
+            field.
+
+    Raises:
+        ConfigurationError: There is nothing to judge by, or a part of it cannot be used.
+    """
+    _check(topic, nulls)
+    named = [*_named_rules(rules), *_named_schema(schema), *_named_contract(contract)]
+    named += _named_classes(policies, {policy.name for policy, _ in named})
+    if not named:
+        raise ConfigurationError(
+            "plan: there is nothing to judge by: give rules, schema, contract or policies"
+        )
+    configuration = _configuration(tuple(policy for policy, _ in named))
+    sent = {policy.class_name: given for policy, given in named if given is not None}
+    try:
+        row_plan = RowPlan(plan_of(configuration, pickled(sent)), topic, nulls)
+    except ConfigurationError as error:
+        raise ConfigurationError(_text(str(error), configuration)) from None
+    _check_topic(row_plan)
+    return row_plan
+
+
+def row_plan_of(value: Any, function: str, *, has_topics: bool) -> RowPlan:
+    """Return the plan that was passed to a function over rows.
+
+    Args:
+        has_topics: Whether a column names the topics.
+
+    Raises:
+        ConfigurationError: It is no plan, or the topic of the rows is not known.
+    """
+    if isinstance(value, RowPlan):
+        return value
+    if not isinstance(value, RecordPlan):
+        raise ConfigurationError(
+            f"{function}: pass plan(...) or load_plan(FILE, topic=TOPIC), not "
+            f"{type(value).__name__}"
+        )
+    topic = getattr(value, "topic", None)
+    if topic is None and not has_topics:
+        raise ConfigurationError(
+            f"{function}: {value.path} has policies by topic: load_plan(FILE, topic=TOPIC) says "
+            "which the rows are of, or topic= a column with names of topics"
+        )
+    return RowPlan(value, topic)
+
+
+def _check(topic: Any, nulls: Any) -> None:
+    if not isinstance(topic, str) or not topic:
+        raise ConfigurationError(f"plan: topic must be the name of a topic, not {topic!r}")
+    if nulls not in NULLS:
+        raise ConfigurationError(f"plan: nulls must be {' or '.join(NULLS)}, not {nulls!r}")
+
+
+_Named = Iterable[tuple[NamedPolicy, Any]]
+
+
+def _named_rules(rules: Any) -> _Named:
+    if rules is None:
+        return
+    if not isinstance(rules, Mapping) or not rules:
+        raise ConfigurationError(
+            'plan: rules must be conditions by name, like {"positive": "value.amount > 0"}'
+        )
+    for name, condition in rules.items():
+        if not isinstance(name, str) or not _RULE_NAME.fullmatch(name):
+            raise ConfigurationError(
+                f"plan: rules: a rule's name has letters, digits, _ and -, at most 100 of them; "
+                f"{name!r} has not"
+            )
+        if not isinstance(condition, str):
+            raise ConfigurationError(
+                f"plan: rules: {name} must be a condition in CEL, not {type(condition).__name__}"
+            )
+    configs = {_RULE_PREFIX + name: condition for name, condition in rules.items()}
+    from penstock.policies.rules.policy import Rules  # noqa: PLC0415 - an extra
+
+    try:
+        Rules().configure(configs)
+    except ValueError as error:
+        raise ConfigurationError(f"plan: {error}") from None
+    yield _policy("rules", _RULES, Rules, configs), None
+
+
+def _named_schema(schema: Any) -> _Named:
+    if schema is None:
+        return
+    from penstock.policies.json_schema.given import GivenSchema  # noqa: PLC0415 - an extra
+
+    if isinstance(schema, Mapping):
+        given: Any = dict(schema)
+    else:
+        given = _file(schema, "schema", "the path of a JSON Schema, or the schema as a mapping,")
+    try:
+        policy = GivenSchema.of(given)
+    except ValueError as error:
+        raise ConfigurationError(f"plan: schema: {error}") from None
+    yield _policy("schema", _SCHEMA, GivenSchema, {}), policy
+
+
+def _named_contract(contract: Any) -> _Named:
+    if contract is None:
+        return
+    from penstock.policies.data_contract.given import GivenContract  # noqa: PLC0415 - an extra
+
+    file = _file(contract, "contract", "the path of a contract")
+    try:
+        policy = GivenContract.of(file)
+    except ValueError as error:
+        raise ConfigurationError(f"plan: {error}") from None
+    yield _policy("contract", _CONTRACT, GivenContract, {}), policy
+
+
+def _named_classes(policies: Any, taken: set[str]) -> _Named:
+    if isinstance(policies, type) or not isinstance(policies, Iterable):
+        raise ConfigurationError(
+            f"plan: policies must be a list of classes, not {type(policies).__name__}"
+        )
+    for policy in policies:
+        cls = policy if isinstance(policy, type) else type(policy)
+        try:
+            described = PolicyClass.of(cls)
+        except ValueError as error:
+            raise ConfigurationError(f"plan: policies: {cls.__name__} {error}") from None
+        if described.interface == INTERCEPTORS:
+            raise ConfigurationError(
+                f"plan: policies: {cls.__name__} is an interceptor, which changes records; rows "
+                "are only judged"
+            )
+        name = cls.__name__
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{cls.__name__}-{number}"
+        taken.add(name)
+        class_name = f"{cls.__module__}.{cls.__qualname__}".replace("<", "").replace(">", "")
+        topic_configs = {
+            row.name: row.default for row in described.topic_configs if row.default is not None
+        }
+        yield (
+            NamedPolicy(
+                name, name, f"{class_name}#{number}", described.interface, {}, topic_configs
+            ),
+            policy,
+        )
+
+
+def _policy(name: str, class_name: str, cls: type, configs: Mapping[str, str]) -> NamedPolicy:
+    return NamedPolicy(name, class_name, class_name, PolicyClass.of(cls).interface, configs)
+
+
+def _file(value: Any, argument: str, kind: str) -> Path:
+    if not isinstance(value, (str, os.PathLike)):
+        raise ConfigurationError(
+            f"plan: {argument}: {kind} is required, not {type(value).__name__}"
+        )
+    return Path(value).absolute()
+
+
+def _configuration(policies: tuple[NamedPolicy, ...]) -> PolicyConfiguration:
+    """Return the configuration of policies that every topic has."""
+    from penstock.configuration import read_configuration  # noqa: PLC0415 - not of executors
+
+    # No file, but a folder: policies find their own files and modules in that of the program.
+    file = Path.cwd() / "plan"
+    names = ",".join(policy.name for policy in policies)
+    properties = {NAMES: names, f"topics.*.{POLICIES}": names}
+    for policy in policies:
+        prefix = f"{NAMES}.{policy.name}."
+        properties[prefix + "type"] = policy.class_name
+        properties |= {prefix + key: value for key, value in policy.configs.items()}
+    nowhere = read_configuration(file, {"upstream.bootstrap.servers": "none:1"}).policies
+    return replace(
+        nowhere,
+        properties=MappingProxyType(properties),
+        topic_defaults=(TopicDefault("*", POLICIES, names),),
+        named_policies=policies,
+    )
+
+
+def _check_topic(row_plan: RowPlan) -> None:
+    """See that the policies can judge the topic: a contract has to have an object for it.
+
+    Raises:
+        ConfigurationError: They cannot, or the topic is one that no policy judges.
+    """
+    evaluator = Evaluator(row_plan.records)
+    try:
+        chain = evaluator.chain(row_plan.topic)
+        if not isinstance(chain, Chain):
+            text = _text(chain.detail or str(chain.message), row_plan.records.policies)
+            raise ConfigurationError(text.replace(": set object", ": pass its name as topic="))
+        if chain.is_empty:
+            raise ConfigurationError(f"plan: topic {row_plan.topic} is Kafka's own")
+    finally:
+        evaluator.close()
+
+
+def _text(text: str, configuration: PolicyConfiguration) -> str:
+    """Return an error about the policies of a file as one about the arguments of `plan`."""
+    text = text.replace(f"{configuration.path}: ", "").removeprefix(f"{NAMES}.")
+    for policy in configuration.named_policies:
+        text = text.replace(f"{policy.name}.type: {policy.class_name}: ", f"{policy.name}: ")
+        text = text.replace(policy.class_name, policy.class_name.partition("#")[0])
+    return f"plan: {text}"
+
+
+def _is_rule(key: str) -> bool:
+    return key.startswith(_RULE_PREFIX) and "." not in key.removeprefix(_RULE_PREFIX)

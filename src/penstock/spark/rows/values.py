@@ -1,0 +1,91 @@
+"""The value of a row, and the other parts of the record that it is judged as: columns of Spark.
+
+All of them are expressions that Spark resolves later: nothing here looks at the columns of a frame,
+which is not allowed where a declarative pipeline defines its tables.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+from penstock.configuration import ConfigurationError
+from penstock.spark.arguments import check_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+VALUE: Final = "value"
+VERDICT: Final = "verdict"
+_IGNORED_NULLS: Final = {"null": "false", "missing": "true"}
+NULLS: Final = tuple(_IGNORED_NULLS)
+"""What may become of a null column: null in the value, or no field."""
+
+
+class RecordColumns(NamedTuple):
+    """The columns of a frame that are parts of the record, and not of its value.
+
+    Attributes:
+        key: Bytes or text; other types as Spark casts them to text.
+        headers: An array of structs of `key` and `value`, or a map.
+        timestamp: A timestamp, or what Spark casts to one.
+        topic: Text.
+    """
+
+    key: str | None = None
+    headers: str | None = None
+    timestamp: str | None = None
+    topic: str | None = None
+
+    def check(self, function: str) -> None:
+        """Check the arguments of a function.
+
+        Raises:
+            ConfigurationError: One is not the name of a column, or two are the same.
+        """
+        names = {name: column for name, column in self._asdict().items() if column is not None}
+        for name, column in names.items():
+            check_text(column, f"{function}: {name}", such_as="the name of a column")
+        if len(set(names.values())) < len(names):
+            raise ConfigurationError(
+                f"{function}: {' and '.join(names)} name the same column; each needs its own"
+            )
+
+    def arguments(self, nulls: str) -> dict[str, Column]:
+        """Return what judges needs, by the name of the record's part.
+
+        Args:
+            nulls: One of `NULLS`.
+        """
+        parts = {VALUE: value_of([name for name in self if name is not None], nulls)}
+        if self.key is not None:
+            # A binary column stays what it is: Spark takes its bytes for those of the text.
+            parts["key"] = _column(self.key).cast("string").cast("binary")
+        if self.headers is not None:
+            parts["headers"] = _column(self.headers)
+        if self.timestamp is not None:
+            parts["timestamp"] = _column(self.timestamp).cast("timestamp")
+        if self.topic is not None:
+            parts["topic"] = _column(self.topic).cast("string")
+        return parts
+
+
+def value_of(left_out: list[str], nulls: str) -> Column:
+    """Return the row as JSON, without some columns, and without `verdict`.
+
+    Args:
+        left_out: The names of the columns, some of which may be missing.
+        nulls: One of `NULLS`.
+    """
+    row = F.struct("*").dropFields(VERDICT, *map(quoted, left_out))
+    return F.to_json(row, {"ignoreNullFields": _IGNORED_NULLS[nulls]})
+
+
+def quoted(name: str) -> str:
+    """Return a name of a column as Spark reads it, whatever it consists of."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _column(name: str) -> Column:
+    return F.col(quoted(name))

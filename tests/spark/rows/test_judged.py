@@ -1,0 +1,179 @@
+"""`judge_rows` and `split_rows`: verdicts of the wire's engine about any columns, lazily."""
+
+import inspect
+import json
+from decimal import Decimal
+
+import pytest
+from pyspark.sql import functions as F
+
+from penstock.configuration import ConfigurationError
+from penstock.engine.columns import columns_of
+from penstock.jobs.evaluation import Evaluator
+from penstock.policy import InvalidRecordException, Record, RecordValidationPolicy
+from penstock.spark import judge, judge_rows, plan, split_rows
+from penstock.spark.rows import judged as module
+from penstock.spark.rows.values import value_of
+from tests.spark.rows import generated
+from tests.spark.rows.orders import ORDERS, RULES
+
+ROWS = 400
+
+
+class NoText(RecordValidationPolicy):
+    def validate(self, topic, record):
+        if b"dGV4dA==" in record.value:
+            raise InvalidRecordException("has a text")
+
+
+def generated_plan(**more):
+    return plan(rules=generated.RULES, schema=generated.JSON_SCHEMA, policies=[NoText], **more)
+
+
+@pytest.mark.parametrize("nulls", ["null", "missing"])
+def test_generated_rows_have_the_verdicts_of_the_wire_about_their_json(spark, nulls):
+    rows = generated.rows(ROWS, seed=7)
+    frame = spark.createDataFrame(rows, generated.SCHEMA).coalesce(1)
+    row_plan = generated_plan(nulls=nulls)
+    judged = judge_rows(frame, row_plan).select(value_of([], nulls).alias("value"), "verdict")
+    found = judged.collect()
+    values = [row.value.encode() for row in found]
+    if nulls == "null":
+        parsed = [json.loads(value, parse_float=Decimal) for value in values]
+        assert parsed == [generated.as_value(row) for row in rows]
+    evaluator = Evaluator(row_plan.records)
+    records = columns_of([Record(-1, None, value) for value in values])
+    wire = dict(evaluator.judge_records("rows", 0, records).verdicts)
+    everything = evaluator.judge_by_all("rows", 0, records)
+    evaluator.close()
+    rules = set()
+    for number, (row, value) in enumerate(zip(found, values, strict=True)):
+        verdict = wire.get(number)
+        expected = (
+            ("accepted", None, 0, None)
+            if verdict is None
+            else (verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
+        )
+        assert row.verdict[:4] == expected, value
+        objections = [tuple(objection) for objection in row.verdict.objections]
+        assert objections == [named[:5] for named in everything.objections.get(number, ())], value
+        rules |= {(objection.policy, objection.rule) for objection in row.verdict.objections}
+    assert {rule for policy, rule in rules if policy == "rules"} == set(generated.RULES)
+    assert {policy for policy, _ in rules} == {"rules", "schema", "NoText"}
+    assert 0 < len(wire) < ROWS
+
+
+def test_judge_says_the_same_about_records_with_this_value(spark):
+    frame = spark.createDataFrame(generated.rows(50, seed=8), generated.SCHEMA).coalesce(1)
+    row_plan = generated_plan()
+    records = frame.select(
+        "id", value_of([], "null").cast("binary").alias("value"), F.lit("rows").alias("topic"),
+        F.lit(0).alias("partition"), F.lit(None).cast("binary").alias("key"),
+        F.lit(None).cast("timestamp").alias("timestamp"),
+        F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers"),
+    )  # fmt: skip
+    by_rows = judge_rows(frame, row_plan).select("verdict").collect()
+    assert judge(records, row_plan.records, objections=True).select("verdict").collect() == by_rows
+    plain = judge(records, row_plan.records).select("verdict.*").collect()
+    assert [row.verdict[:4] for row in by_rows] == [tuple(row) for row in plain]
+
+
+def test_good_and_bad_rows(spark):
+    good, bad = split_rows(spark.sql(ORDERS), plan(rules=RULES))
+    assert good.columns == ["id", "amount", "currency"]
+    assert bad.columns == ["id", "amount", "currency", "verdict"]
+    assert [row.id for row in good.collect()] == [4]
+    rules = F.transform("verdict.objections", lambda objection: objection["rule"])
+    found = bad.select("id", "verdict.outcome", rules).orderBy("id").collect()
+    assert [tuple(row) for row in found] == [
+        (0, "refused", ["positive"]), (1, "refused", ["positive"]), (2, "refused", ["known"]),
+        (3, "refused", ["positive"]),
+    ]  # fmt: skip
+
+
+def test_parts_of_the_record_are_not_in_the_value(spark):
+    row_plan = plan(
+        rules={
+            "key": "key == '4'",
+            "headers": "headers.h == 'v'",
+            "time": "timestamp == timestamp('2024-01-01T00:00:00Z')",
+            "topic": "topic == 'EUR'",
+            "value": "value == {'amount': 3.0}",
+        }
+    )
+    frame = (
+        spark.sql(ORDERS)
+        .where("id = 4")
+        .selectExpr(
+            "id",
+            "double(amount) amount",
+            "currency",
+            "verdict",
+            "map('h', 'v') hs",
+            "date'2024-01-01' day",
+        )
+    )
+    judged = judge_rows(frame, row_plan, key="id", headers="hs", timestamp="day", topic="currency")
+    assert judged.columns == frame.columns
+    [row] = judged.collect()
+    assert row.verdict.objections == []
+    assert row.verdict.outcome == "accepted"
+
+
+def test_before_pyspark_4_1_rows_come_to_python_and_go_back(spark, monkeypatch):
+    row_plan = plan(rules=RULES)
+    expected = judge_rows(spark.sql(ORDERS), row_plan).orderBy("id").collect()
+    monkeypatch.setattr(module, "_ARROW_UDF", None)
+    frame = judge_rows(spark.sql(ORDERS), row_plan)
+    assert frame.columns == ["id", "amount", "currency", "verdict"]
+    assert frame.orderBy("id").collect() == expected
+
+
+class Unresolved:
+    """A frame whose columns cannot be read, as where a pipeline defines its tables."""
+
+    def __init__(self, frame):
+        self._frame = frame
+
+    def mapInArrow(self):  # noqa: N802 - of Spark
+        raise AssertionError
+
+    def observe(self, *arguments):
+        return Unresolved(self._frame.observe(*arguments))
+
+    def withColumn(self, *arguments):  # noqa: N802
+        return Unresolved(self._frame.withColumn(*arguments))
+
+    def where(self, *arguments):
+        return Unresolved(self._frame.where(*arguments))
+
+    def select(self, *arguments):
+        return Unresolved(self._frame.select(*arguments))
+
+    def __getattr__(self, name):
+        raise AssertionError(f"{name} is read")
+
+
+def test_columns_and_data_are_not_looked_at(spark):
+    frame = Unresolved(spark.sql(ORDERS))
+    judge_rows(frame, plan(rules=RULES), key="id", observation="counts")
+    split_rows(frame, plan(rules=RULES), timestamp="id", topic="currency")
+
+
+def test_wrong_arguments(spark):
+    frame = spark.range(1)
+    with pytest.raises(ConfigurationError, match="judge_rows: pass a DataFrame of Spark, not list"):
+        judge_rows([], plan(rules=RULES))
+    with pytest.raises(ConfigurationError, match="split_rows: pass plan"):
+        split_rows(frame, "penstock.properties")
+    with pytest.raises(ConfigurationError, match="judge_rows: key: the name of a column"):
+        judge_rows(frame, plan(rules=RULES), key=F.col("id"))
+
+
+def test_signatures():
+    keywords = ["key", "headers", "timestamp", "topic", "observation"]
+    for function in (judge_rows, split_rows):
+        assert list(inspect.signature(function).parameters) == ["frame", "plan", *keywords]
+    assert list(inspect.signature(plan).parameters) == [
+        "rules", "schema", "contract", "policies", "topic", "nulls",
+    ]  # fmt: skip

@@ -1,0 +1,74 @@
+"""Classes and instances of policies on their way to workers: with their code, unless installed."""
+
+import importlib
+import pickle
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from penstock.configuration import ConfigurationError
+from penstock.policies import MaxBytes
+from penstock.spark.rows.pickled import pickled
+
+MODULE = """
+import re
+from penstock.policy import InvalidRecordException, RecordValidationPolicy
+WORD = re.compile(b"bad")
+
+def is_bad(value):
+    return WORD.search(value)
+
+class Orders(RecordValidationPolicy):
+    def validate(self, topic, record):
+        if is_bad(record.value):
+            raise InvalidRecordException("is bad")
+"""
+PROGRAM = """
+import pickle, sys
+from penstock.policy.testing import judge
+policies = pickle.loads(sys.stdin.buffer.read())
+print([judge(policy, [b"bad", b"good"])[0].message for policy in policies.values()])
+"""
+
+
+def in_another_process(data):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], input=data, capture_output=True, check=True, cwd="/"
+    )
+    return done.stdout.decode().strip()
+
+
+def test_a_module_beside_the_notebook_is_not_needed_where_it_judges(tmp_path, monkeypatch):
+    (tmp_path / "my_module.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    my_module = importlib.import_module("my_module")
+    data = pickled({"Orders": my_module.Orders, "one": my_module.Orders()})
+    assert in_another_process(data) == "['is bad', 'is bad']"
+    assert b"my_module" in pickle.dumps(my_module.Orders), "by its name everywhere else"
+
+
+def test_a_class_of_a_notebook():
+    program = MODULE + (
+        "import sys; from penstock.spark.rows.pickled import pickled\n"
+        "sys.stdout.buffer.write(pickled({'Orders': Orders}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert in_another_process(done.stdout) == "['is bad']"
+
+
+def test_an_installed_class_goes_by_its_name():
+    data = pickled({"MaxBytes": MaxBytes})
+    assert pickle.loads(data) == {"MaxBytes": MaxBytes}
+    assert len(data) < 200
+    assert pickled({}) == b""
+
+
+def test_the_error_names_a_policy_that_cannot_be_sent():
+    class Holding(MaxBytes):
+        def __init__(self):
+            self.lock = threading.Lock()
+
+    with pytest.raises(ConfigurationError, match=r"plan: policies: held cannot be sent .*lock"):
+        pickled({"held": Holding()})
