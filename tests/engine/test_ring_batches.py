@@ -176,7 +176,7 @@ def test_batches_that_were_recalled_are_left_out(memory, sockets):
     assert judge.judged == [b"fine"]
 
 
-def test_what_was_counted_is_sent_from_time_to_time(memory, sockets):
+def test_counts_are_sent_from_time_to_time(memory, sockets):
     ours, theirs = sockets
     judge = FakeJudge()
     judge.counts = b"counts"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import socket
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.engine.chain import inapplicable
 from penstock.engine.verdict import ACCEPTED, FailureCause
@@ -19,12 +19,27 @@ from penstock.engine.workers import messages
 from penstock.kafka.records.native import new_header
 
 if TYPE_CHECKING:
-    from penstock.engine.workers.processes.process import WorkerJudge
+    from collections.abc import Callable
 
     _OtherBatch = tuple[int, Any, bool, float]
 
 _AMONG_MESSAGES_S: Final = 0.002
 """How long batches of the ring are judged while there may be messages."""
+
+
+class RingJudge(Protocol):
+    """The judge of a worker."""
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The most bytes and records of a batch, decompressed."""
+
+    @property
+    def judge_in_ring(self) -> Callable[..., Any]:
+        """Returns the verdict on a batch: of plan, version, partition, topic id and records."""
+
+    def counted(self) -> bytes:
+        """Return a message with the counts since the last; empty without any."""
 
 
 class RingBatches:
@@ -37,10 +52,10 @@ class RingBatches:
     def __init__(self, reader: Any, parent: socket.socket) -> None:
         self._reader = reader
         self._parent = parent
-        self._judge: WorkerJudge | None = None
+        self._judge: RingJudge | None = None
         self.is_ending = False
 
-    def begin(self, judge: WorkerJudge) -> None:
+    def begin(self, judge: RingJudge) -> None:
         """Judge batches from now on."""
         self._judge = judge
         self._reader.begin(judge.judge_in_ring, ACCEPTED, new_header, *judge.limits)
@@ -66,7 +81,7 @@ class RingBatches:
             is_over, other = judge_others(descriptor, end - time.monotonic())
             self._finish(self._judge, other)
 
-    def _finish(self, judge: WorkerJudge, other: _OtherBatch | None) -> None:
+    def _finish(self, judge: RingJudge, other: _OtherBatch | None) -> None:
         """Send the verdict on a batch that is not accepted, and counts if it is time."""
         if other is not None:
             number, verdict, was_raised, took_s = other
