@@ -123,17 +123,17 @@ class PoliciesApart:
         Raises:
             PostponedError: A policy cannot decide now; no record has a verdict.
         """
-        found = _Found()
+        findings = _Findings()
         size = records_policy_batch
         positions: Sequence[int] = range(records.count)
         for policy in (policy for tier in self._earlier for policy in tier):
-            found.add(policy, positions, policy.objections(partition, topic_id, records, size))
+            findings.add(policy, positions, policy.objections(partition, topic_id, records, size))
         if self._interceptors is not None:
-            if found.verdicts:
-                positions = remaining_positions(records.count, list(found.verdicts.items()))
+            if findings.verdicts:
+                positions = remaining_positions(records.count, list(findings.verdicts.items()))
                 records = records.pick(positions)
             decided = self._interceptors.judge_each(partition, topic_id, records)
-            found.add_undecided(positions, decided.verdicts)
+            findings.add_undecided(positions, decided.verdicts)
             if decided.replaced is not None:
                 records = Columns(
                     records.count, records.timestamps, *decided.replaced, records.headers
@@ -144,11 +144,13 @@ class PoliciesApart:
                 positions = [positions[index] for index in remaining]
         if records.count:
             for policy in (policy for tier in self._later for policy in tier):
-                found.add(policy, positions, policy.objections(partition, topic_id, records, size))
-        return AllVerdicts(sorted(found.verdicts.items()), found.objections)
+                findings.add(
+                    policy, positions, policy.objections(partition, topic_id, records, size)
+                )
+        return AllVerdicts(sorted(findings.verdicts.items()), findings.objections)
 
 
-class _Found:
+class _Findings:
     """The verdicts and objections so far."""
 
     def __init__(self) -> None:

@@ -56,8 +56,8 @@ def judge_by_all(
     parts = []
     topics = columns["topic"] if topic is None else topic
     for start, end, row_topic, partition in runs(topics, columns["partition"]):
-        judged = evaluator.judge_by_all(row_topic, partition, rows.columns(start, end))
-        parts.append((start, judged))
+        decisions = evaluator.judge_by_all(row_topic, partition, rows.columns(start, end))
+        parts.append((start, decisions))
     return verdict_with_objections(len(columns["partition"]), joined(parts))
 
 

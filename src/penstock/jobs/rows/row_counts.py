@@ -69,23 +69,23 @@ class RowCounts:
     columns: Counter[str] = field(default_factory=Counter)
 
     def add(
-        self, topic: str, count: int, judged: AllVerdicts, labels: Sequence[str | None] | None
+        self, topic: str, count: int, decisions: AllVerdicts, labels: Sequence[str | None] | None
     ) -> None:
         """Count rows.
 
         Args:
             topic: The topic that they are of.
             count: How many they are.
-            judged: The verdicts, and all objections.
+            decisions: The verdicts, and all objections.
             labels: Their labels; None if they have none.
         """
-        self.outcomes[Outcome.ACCEPTED.value] += count - len(judged.verdicts)
-        for _, verdict in judged.verdicts:
+        self.outcomes[Outcome.ACCEPTED.value] += count - len(decisions.verdicts)
+        for _, verdict in decisions.verdicts:
             reason = reason_of(topic, verdict)
             self.outcomes[reason.outcome] += 1
             self.reasons.add(reason)
             self.policies[PolicyOutcome(topic, reason.policy or "", reason.outcome)] += 1
-        for row, objections in judged.objections.items():
+        for row, objections in decisions.objections.items():
             keys = {RuleKey(named.policy, named.rule, named.mode) for named in objections}
             for key in keys:
                 rule = self.rules.setdefault(key, RuleCount())
@@ -150,16 +150,16 @@ class RowCounts:
             topic: The topic that they are said to be of.
             about: What it was about; `written` is now, where it is empty.
         """
-        judged = self.outcomes.total()
+        total = self.outcomes.total()
         outcomes: dict[str, Any] = dict(by_outcome(self.outcomes))
         reasons, left_out = self.reasons.most_common(REASONS_MAX)
         share = share_of(self.outcomes)
         now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         return Report(
-            judged=judged,
+            judged=total,
             share=share,
             **outcomes,
-            topics=(TopicEntry(topic=topic, judged=judged, share=share, **outcomes),),
+            topics=(TopicEntry(topic=topic, judged=total, share=share, **outcomes),),
             reasons=tuple(ReasonEntry(**why._asdict(), count=count) for why, count in reasons),
             reasons_left_out=left_out,
             policies=policy_entries(self.policies),
@@ -167,13 +167,13 @@ class RowCounts:
                 RuleEntry(
                     **key._asdict(),
                     count=rule.count,
-                    share=rule.count / judged,
+                    share=rule.count / total,
                     samples=tuple(rule.labels),
                 )
                 for key, rule in sorted(self.rules.items(), key=_most_frequent)
             ),
             columns=tuple(
-                ColumnEntry(column=column, count=count, share=count / judged)
+                ColumnEntry(column=column, count=count, share=count / total)
                 for column, count in sorted(self.columns.items(), key=lambda item: (-item[1], item))
             ),
             about=about if about.written else about.model_copy(update={"written": now}),

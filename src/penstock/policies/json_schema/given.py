@@ -88,11 +88,11 @@ class GivenSchema(JsonSchema):
             check = compile_check(self._documents, formats=self._settings.formats)
         except SchemaError as error:
             raise ValueError(str(error)) from None
-        self._given = TopicChecks(None, check)
+        self._topic_checks = TopicChecks(None, check)
 
     def _of(self, text: str) -> TopicChecks:
         del text
-        return self._given
+        return self._topic_checks
 
     def __reduce__(self) -> tuple[type[GivenSchema], tuple[SchemaDocuments]]:
         return type(self), (self._documents,)

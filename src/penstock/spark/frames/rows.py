@@ -179,12 +179,12 @@ def verdict_array(count: int, verdicts: Sequence[tuple[int, PolicyVerdict]]) -> 
     return pa.array(kinds, _VERDICT).take(pa.array(indices, pa.int32()))
 
 
-def verdict_with_objections(count: int, judged: AllVerdicts) -> pa.StructArray:
+def verdict_with_objections(count: int, decisions: AllVerdicts) -> pa.StructArray:
     """Make the verdict column of a batch, with all objections: no null, but empty lists."""
     ends = [0] * (count + 1)
     rows: list[tuple[Any, ...]] = []
     for row in range(count):
-        rows += (objection[:5] for objection in judged.objections.get(row, ()))
+        rows += (objection[:5] for objection in decisions.objections.get(row, ()))
         ends[row + 1] = len(rows)
     columns = zip(*rows, strict=True) if rows else ((),) * len(_OBJECTION)
     entries = pa.StructArray.from_arrays(
@@ -195,6 +195,6 @@ def verdict_with_objections(count: int, judged: AllVerdicts) -> pa.StructArray:
         fields=list(_OBJECTION),
     )
     objections = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), entries)
-    verdict = verdict_array(count, judged.verdicts)
+    verdict = verdict_array(count, decisions.verdicts)
     names = [field.name for field in verdict.type]
     return pa.StructArray.from_arrays([*verdict.flatten(), objections], [*names, "objections"])

@@ -97,9 +97,9 @@ def _counting(
         evaluator = evaluator_of(records)
         counts = RowCounts(samples)
         for batch in batches:
-            judged = judged_rows(evaluator, {VALUE: batch.column(0)}, topic)
+            decisions = judged_rows(evaluator, {VALUE: batch.column(0)}, topic)
             labels = batch.column(1).to_pylist() if batch.num_columns > 1 else None
-            counts.add(topic or "", batch.num_rows, judged, labels)
+            counts.add(topic or "", batch.num_rows, decisions, labels)
         yield _as_batch(counts)
         task_ended()
 

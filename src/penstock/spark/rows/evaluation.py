@@ -65,8 +65,8 @@ def verdicts(
             # Spark passes a single column as itself.
             columns = (arrays,) if len(names) == 1 else arrays
             parts = dict(zip(names, columns, strict=True))
-            judged = judged_rows(evaluator, parts, topic)
-            yield verdict_with_objections(len(parts["value"]), judged)
+            decisions = judged_rows(evaluator, parts, topic)
+            yield verdict_with_objections(len(parts["value"]), decisions)
         task_ended()
 
     return evaluate
@@ -87,8 +87,8 @@ def rows_with_verdicts(
         for batch in batches:
             own = batch.num_columns - len(names)
             parts = dict(zip(names, batch.columns[own:], strict=True))
-            judged = judged_rows(evaluator, parts, topic)
-            verdict = verdict_with_objections(batch.num_rows, judged)
+            decisions = judged_rows(evaluator, parts, topic)
+            verdict = verdict_with_objections(batch.num_rows, decisions)
             yield pa.RecordBatch.from_arrays(
                 [*batch.columns[:own], verdict], [*batch.schema.names[:own], "verdict"]
             )

@@ -92,12 +92,12 @@ def split_rows(
         ConfigurationError: As for `judge_rows`.
     """
     columns = RecordColumns(key, headers, timestamp, topic)
-    judged = _judged("split_rows", frame, plan, columns, observation)
+    judged_rows = _judged("split_rows", frame, plan, columns, observation)
     is_good = F.col(VERDICT)["outcome"] == Outcome.ACCEPTED.value
-    good = judged.where(is_good)
+    good = judged_rows.where(is_good)
     # A server of Spark Connect analyses a frame from which a column is dropped: see pipelines.
     own = good.select(F.expr(f"* EXCEPT ({VERDICT})")) if _ARROW_UDF else good.drop(VERDICT)
-    return own, judged.where(~is_good)
+    return own, judged_rows.where(~is_good)
 
 
 def _judged(
@@ -111,8 +111,10 @@ def _judged(
     row_plan = row_plan_of(plan, function, has_topics=columns.topic is not None)
     columns.check(function)
     parts = columns.arguments(row_plan.nulls)
-    judged = _by_column(frame, row_plan, parts) if _ARROW_UDF else _by_rows(frame, row_plan, parts)
-    return observed(judged, row_plan, observation, function)
+    judged_rows = (
+        _by_column(frame, row_plan, parts) if _ARROW_UDF else _by_rows(frame, row_plan, parts)
+    )
+    return observed(judged_rows, row_plan, observation, function)
 
 
 def check_rows(frame: Any, function: str) -> None:

@@ -20,7 +20,7 @@ _OUTCOMES = (Outcome.ACCEPTED.value, Outcome.REFUSED.value, Outcome.FAILED.value
 
 
 def observed(
-    judged: DataFrame, plan: RowPlan, observation: Observation | str | None, function: str
+    judged_rows: DataFrame, plan: RowPlan, observation: Observation | str | None, function: str
 ) -> DataFrame:
     """Return a frame that counts its rows for an observation, if there is one.
 
@@ -31,13 +31,13 @@ def observed(
         ConfigurationError: It is not an observation, or no name of one.
     """
     if observation is None:
-        return judged
+        return judged_rows
     if not (isinstance(observation, str) and observation) and not _is_observation(observation):
         raise ConfigurationError(
             f"{function}: observation must be an Observation of Spark, or a name, not "
             f"{type(observation).__name__}"
         )
-    return judged.observe(observation, *_counts(plan))
+    return judged_rows.observe(observation, *_counts(plan))
 
 
 def _is_observation(value: Any) -> bool:

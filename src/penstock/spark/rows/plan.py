@@ -48,23 +48,23 @@ class RowPlan:
     @property
     def rules(self) -> tuple[tuple[str, str | None], ...]:
         """The policies and rules that may refuse a row: a policy, and its rule or None."""
-        found: dict[tuple[str, str | None], None] = {}
+        all_rules: dict[tuple[str, str | None], None] = {}
         policies = self.records.policies
         classes = (
             *policies.record_validator_classes,
             *filter(None, (policies.record_validation_policy_class_name,)),
         )
         for name in classes:
-            found[name, None] = None
+            all_rules[name, None] = None
         for policy in policies.named_policies:
             if policy.interface == INTERCEPTORS:
                 continue
             rules = [key.removeprefix(_RULE_PREFIX) for key in policy.configs if _is_rule(key)]
             for rule in rules if policy.class_name.replace(":", ".") == _RULES else ():
-                found[policy.name, rule] = None
+                all_rules[policy.name, rule] = None
             if not rules:
-                found[policy.name, None] = None
-        return tuple(found)
+                all_rules[policy.name, None] = None
+        return tuple(all_rules)
 
 
 def plan(
@@ -99,9 +99,11 @@ def plan(
             "plan: there is nothing to judge by: give rules, schema, contract or policies"
         )
     configuration = _configuration(tuple(policy for policy, _ in named))
-    sent = {policy.class_name: given for policy, given in named if given is not None}
+    sent_policies = {
+        policy.class_name: instance for policy, instance in named if instance is not None
+    }
     try:
-        row_plan = RowPlan(plan_of(configuration, pickled(sent)), topic, nulls)
+        row_plan = RowPlan(plan_of(configuration, pickled(sent_policies)), topic, nulls)
     except ConfigurationError as error:
         raise ConfigurationError(_text(str(error), configuration)) from None
     _check_topic(row_plan)
@@ -176,11 +178,11 @@ def _named_schema(schema: Any) -> _Named:
     from penstock.policies.json_schema.given import GivenSchema  # noqa: PLC0415 - an extra
 
     if isinstance(schema, Mapping):
-        given: Any = dict(schema)
+        source: Any = dict(schema)
     else:
-        given = _file(schema, "schema", "the path of a JSON Schema, or the schema as a mapping,")
+        source = _file(schema, "schema", "the path of a JSON Schema, or the schema as a mapping,")
     try:
-        policy = GivenSchema.of(given)
+        policy = GivenSchema.of(source)
     except ValueError as error:
         raise ConfigurationError(f"plan: schema: {error}") from None
     yield _policy("schema", _SCHEMA, GivenSchema, {}), policy
@@ -199,7 +201,7 @@ def _named_contract(contract: Any) -> _Named:
     yield _policy("contract", _CONTRACT, GivenContract, {}), policy
 
 
-def _named_classes(policies: Any, taken: set[str]) -> _Named:
+def _named_classes(policies: Any, names: set[str]) -> _Named:
     if isinstance(policies, type) or not isinstance(policies, Iterable):
         raise ConfigurationError(
             f"plan: policies must be a list of classes, not {type(policies).__name__}"
@@ -217,10 +219,10 @@ def _named_classes(policies: Any, taken: set[str]) -> _Named:
             )
         name = cls.__name__
         number = 1
-        while name in taken:
+        while name in names:
             number += 1
             name = f"{cls.__name__}-{number}"
-        taken.add(name)
+        names.add(name)
         class_name = f"{cls.__module__}.{cls.__qualname__}".replace("<", "").replace(">", "")
         topic_configs = {
             row.name: row.default for row in described.topic_configs if row.default is not None
