@@ -1,4 +1,4 @@
-//! Connections whose batches workers judge, through rings: what passes, and what Python gets.
+//! Connections whose batches workers judge, through rings: their bytes to brokers and to Python.
 #![cfg(target_os = "linux")]
 
 use std::io::{Read, Write};

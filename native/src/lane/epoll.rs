@@ -48,7 +48,7 @@ pub struct Event {
     pub readable: bool,
     /// There is room.
     pub writable: bool,
-    /// What has ended.
+    /// The end of the connection, or of a direction.
     pub end: End,
 }
 

@@ -341,7 +341,7 @@ impl Ring {
 
     /// Read the outcomes for all threads; after nonsense, have no thread wait.
     fn read_outcomes(&self, state: &mut State) {
-        // What is broken is not read again: each thread that it wakes reads here, too.
+        // A broken ring is not read again: each thread that it wakes reads here, too.
         if !self.is_broken.load(Ordering::Acquire) && !self.read_all(state) {
             state.withdraw_all(0);
             self.wake_threads();

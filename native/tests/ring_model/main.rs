@@ -1,6 +1,6 @@
 //! Rings, threads, workers and their Python side as a simulation: random histories, each of a seed.
 //!
-//! The rings, both of their ends, the turns, the pools, the tables and the relays are the real ones.
+//! Rings, both of their ends, turns, pools, tables and relays are those of the gateway.
 //! Simulated are a worker process, in steps between which it may be killed or write nonsense
 //! (`worker`), and what threads and Python do around a ring, in any order (`world`). A batch's verdict
 //! follows from its id and its plan, so that a verdict that is used for another batch is noticed.

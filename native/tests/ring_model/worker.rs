@@ -44,7 +44,7 @@ enum Hands {
     Steps,
 }
 
-/// What is done next.
+/// The next step.
 #[derive(Clone, Copy)]
 enum At {
     Idle,

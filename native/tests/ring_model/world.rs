@@ -1,4 +1,4 @@
-//! What threads and Python do around rings, and what has to hold.
+//! The work of threads and of Python around rings, and the conditions that hold.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -184,7 +184,7 @@ struct World {
 /// Run a history to its end.
 pub fn run(seed: u64, mode: Mode) -> Figures {
     let mut world = World::new(seed, mode);
-    // What is missed in a short history is not put right by what comes later.
+    // In a short history, nothing that comes later puts a mistake right.
     let is_long = mode == Mode::Full || seed.is_multiple_of(3);
     let steps = if is_long { 150 + world.random.below(500) } else { 60 };
     for _ in 0..steps {
@@ -784,7 +784,7 @@ impl World {
         self.configure();
     }
 
-    // What has to hold
+    // Conditions that hold
 
     /// The plan of a batch in a worker's hand is one that was submitted, whatever it writes.
     fn check_plan(&self, plan: &[u8]) {

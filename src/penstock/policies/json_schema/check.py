@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from penstock.policies.by_columns import NativeJudge
     from penstock.policies.json_schema.documents import SchemaDocuments
-    from penstock.policies.json_schema.native import Texts
-    from penstock.policies.json_schema.reasons import Reason
+    from penstock.policies.json_schema.reasons import Reason, Texts
 
 
 class Check(Protocol):

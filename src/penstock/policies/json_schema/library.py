@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from penstock.policies.json_schema.documents import SchemaDocuments
-    from penstock.policies.json_schema.native import Texts
-    from penstock.policies.json_schema.reasons import Reason
+    from penstock.policies.json_schema.reasons import Reason, Texts
     from penstock.policies.json_schema.work import SchemaWork
 
 MAX_LEVELS: Final = 127

@@ -22,13 +22,11 @@ from penstock.policies.json_schema.reasons import native_reason
 from penstock.policies.json_schema.validity import about, check_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from penstock.policies.by_columns import NativeJudge
     from penstock.policies.json_schema.documents import SchemaDocuments
-    from penstock.policies.json_schema.reasons import Reason
-
-    Texts = Iterable[bytes | memoryview | None]
+    from penstock.policies.json_schema.reasons import Reason, Texts
 
 SHARED_STEPS: Final = 20_000_000
 """What the texts of a column may take together, besides what each has for its bytes: a step is a

@@ -11,9 +11,11 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from jsonschema_rs import ValidationError, ValidationErrorKind
+
+    Texts = Iterable[bytes | memoryview | None]
 
 _MAX_SHOWN: Final = 200
 
