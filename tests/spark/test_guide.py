@@ -78,7 +78,7 @@ def test_the_functions(blocks, stored):
 
 def test_other_rows_are_judged_as_json(blocks, spark, tmp_path):
     """By each kind of built-in policy: they read the columns that they need."""
-    [other_rows] = [block for block in blocks[0] if "to_json(struct(*))" in block]
+    [other_rows] = [block for block in blocks[0] if "to_json(" in block]
     policies = {
         "small": {"type": "MaxBytes", "value.max.bytes": "100"},
         "whole": {"type": "Required", "fields": "id,amount"},
