@@ -69,7 +69,7 @@ def gateway(folder: Path) -> Any:
     worker = Worker(1)
     worker.state = WorkerState.READY
     pool = SimpleNamespace(alive=[worker] * 8, limit=9)
-    schedule = SimpleNamespace(pool=pool, waiting=1, outstanding=2, judging=[1])
+    schedule = SimpleNamespace(pool=pool, waiting=1, sent=2, judging=[1])
 
     async def topics() -> dict[str, tuple[int, int]]:
         return {f"t-{number}": (3, 3) for number in range(TOPICS)}
