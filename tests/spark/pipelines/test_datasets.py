@@ -121,3 +121,54 @@ def test_a_flow_into_a_table_with_expectations(project, spark):
     assert done.returncode != 0
     assert "a row of merged fails the expectation 'known'" in done.stdout + done.stderr
     assert ids(project, spark, "merged") == [1, 4]
+
+
+WIRE = """
+from penstock.spark import plan
+
+class Even:
+    def validate(self, record):
+        from penstock.policy import InvalidRecordException
+        import json
+        if json.loads(bytes(record.value))["id"] % 2:
+            raise InvalidRecordException("odd")
+
+@dp.table
+@dp.expect("even", Even)
+@dp.expect_or_drop("positive", dp.cel("value.amount > 0"))
+@dp.expect_or_drop("small", "amount < 1000")
+@dp.expect_or_fail("numbered", plan(schema={"required": ["id"]}))
+@dp.expect_or_quarantine(plan(rules={"round": "value.amount % 10 == 0"}), into="odd_amounts")
+def orders():
+    return spark.readStream.table("raw")
+"""
+
+
+def test_rules_of_the_wire_judge_rows_and_quarantine_them(project, spark):
+    project.define(HEAD + WIRE)
+    project.add(
+        {"id": 1, "amount": 10},
+        {"id": 2, "amount": -10},
+        {"id": 3, "amount": 7},
+        {"id": 4, "amount": 2000},
+        {"id": 6},
+    )
+    project.update()
+    assert ids(project, spark, "orders") == [1]
+    assert set(project.table(spark, "orders")[0]) == {"id", "amount"}
+    bad = sorted(project.table(spark, "odd_amounts"), key=lambda row: row["id"])
+    assert [(row["id"], row["amount"]) for row in bad] == [(3, 7), (6, None)]
+    assert {row["verdict"]["outcome"] for row in bad} == {"refused"}
+    assert bad[0]["verdict"]["objections"][0]["rule"] == "round"
+    assert counts(project, spark, "orders") == {
+        "even": ("keep", 3, 2),
+        "positive": ("drop", 3, 2),
+        "small": ("drop", 3, 2),
+        "numbered": ("fail", 5, 0),
+        "odd_amounts": ("quarantine", 3, 2),
+    }
+
+    project.add({"id": 8, "amount": 20})
+    project.update()
+    assert ids(project, spark, "orders") == [1, 8], "each row once"
+    assert len(project.table(spark, "odd_amounts")) == 2

@@ -7,6 +7,8 @@ from pyspark.pipelines.graph_element_registry import (
 )
 
 from penstock import pipelines as dp
+from penstock.configuration import ConfigurationError
+from penstock.spark import load_plan, plan
 from penstock.spark.pipelines.expectations import Action, Expectation, as_expected
 
 
@@ -63,9 +65,37 @@ def test_expectations_are_in_the_order_in_which_they_are_written():
 
 
 @pytest.mark.parametrize("constraints", [{"": "x"}, {"a": " "}, {"a": None}, {1: "x"}])
-def test_descriptions_and_constraints_are_strings(constraints):
-    with pytest.raises(TypeError, match="a string that is not empty"):
+def test_descriptions_and_constraints_are_not_empty(constraints):
+    with pytest.raises(TypeError, match=r"description is a string|has no constraint"):
         dp.expect_all(constraints)
+
+
+@pytest.mark.parametrize(
+    "constraint", [dp.cel("value.amount >"), plan, load_plan, 5], ids=lambda it: type(it).__name__
+)
+def test_rules_that_cannot_be_used_are_refused_where_they_are_written(constraint):
+    with pytest.raises(ConfigurationError):
+        dp.expect("a", constraint)
+
+
+def test_a_condition_of_the_wire_may_have_any_description():
+    query = dp.expect("a valid amount, in EUR", dp.cel("value.amount > 0"))(rows)
+    [expectation] = query.expectations
+    assert expectation.description == "a valid amount, in EUR"
+    assert expectation.constraint.rules == (("rules", "a_valid_amount__in_EUR"),)
+
+
+def test_a_plan_quarantines_rows_of_tables_only(defined):
+    with pytest.raises(TypeError, match="takes a plan"):
+        dp.expect_or_quarantine("amount > 0", into="bad")
+    with pytest.raises(TypeError, match="description"):
+        dp.expect_or_quarantine(dp.cel("true"), into="")
+    quarantining = dp.expect_or_quarantine(dp.cel("value.amount > 0"), into="db.bad")
+    with pytest.raises(ValueError, match="rows is a view"):
+        dp.temporary_view(quarantining(rows))
+    dp.table(format="parquet")(quarantining(rows))
+    assert set(defined.outputs) == {"rows", "rows_judged", "rows_expectations", "db.bad"}
+    assert defined.outputs["db.bad"].format == "parquet"
 
 
 def test_a_description_is_a_name():

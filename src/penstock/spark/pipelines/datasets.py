@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -27,9 +28,10 @@ from penstock.spark.pipelines.expectations import (
     checked,
     counted,
     counted_in_table,
-    expectations_of,
+    expectation_of,
     kept,
-    leaves_rows_out,
+    needs_all_rows,
+    quarantined,
     with_failed,
 )
 
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.pipelines.source_code_location import SourceCodeLocation
     from pyspark.sql import DataFrame
 
-    from penstock.spark.pipelines.expectations import Expectation, Query
+    from penstock.spark.pipelines.expectations import Constraint, Expectation, Query
 
 JUDGED: Final = "_judged"
 """The suffix of the table of all rows of a query, with the expectations that they fail."""
@@ -124,10 +126,11 @@ def _define_materialized_view(expected: ExpectedQuery, name: str, options: dict[
 def _define_temporary_view(expected: ExpectedQuery, name: str, options: dict[str, Any]) -> None:
     query = expected.query
     if expectations := expected.expectations:
+        if any(expectation.into for expectation in expectations):
+            raise ValueError(f"{name} is a view: its rows cannot be quarantined, only a table's")
 
         def query() -> DataFrame:
-            rows = with_failed(checked(expected(), expectations, name), expectations)
-            return kept(rows, expectations)
+            return kept(with_failed(expected(), expectations, name), expectations)
 
     pipelines.temporary_view(**{**options, "name": name})(query)
 
@@ -143,7 +146,7 @@ def _define_stored(
     if not expectations:
         define(**{**options, "name": name})(expected.query)
         return
-    if not leaves_rows_out(expectations):
+    if not needs_all_rows(expectations):
         define(**{**options, "name": name})(lambda: checked(expected(), expectations, name))
         _define_counts(name, expectations)
         return
@@ -151,49 +154,75 @@ def _define_stored(
     # What the options say of the query and its files, but not of the table's columns.
     of_query = {key: options[key] for key in ("spark_conf", "format") if key in options}
     define(name=all_rows, comment=_comment_on_judged(name), **of_query)(
-        lambda: with_failed(checked(expected(), expectations, name), expectations)
+        lambda: with_failed(expected(), expectations, name)
     )
     of_table = {key: value for key, value in options.items() if key != "spark_conf"}
     define(**{**of_table, "name": name})(lambda: kept(reader(all_rows), expectations))
+    of_files = {key: options[key] for key in ("format",) if key in options}
+    _define_quarantines(partial(define, **of_files), reader, name, expectations)
     _define_counts(name, expectations, all_rows)
+
+
+def _define_quarantines(
+    define: Callable[..., Any],
+    reader: Callable[[str], DataFrame],
+    name: str,
+    expectations: tuple[Expectation, ...],
+) -> None:
+    all_rows = with_suffix(name, JUDGED)
+    for position, expectation in enumerate(expectations):
+        if expectation.into:
+            rows = partial(_quarantined_rows, reader, all_rows, position, expectation)
+            comment = f"The rows of {name} that are refused, with the verdict on each"
+            define(name=expectation.into, comment=comment)(rows)
+
+
+def _quarantined_rows(
+    reader: Callable[[str], DataFrame], all_rows: str, position: int, expectation: Expectation
+) -> DataFrame:
+    return quarantined(reader(all_rows), position, expectation)
 
 
 def create_streaming_table(
     name: str,
     *,
-    expect_all: Mapping[str, str] | None = None,
-    expect_all_or_drop: Mapping[str, str] | None = None,
-    expect_all_or_fail: Mapping[str, str] | None = None,
+    expect_all: Mapping[str, Constraint] | None = None,
+    expect_all_or_drop: Mapping[str, Constraint] | None = None,
+    expect_all_or_fail: Mapping[str, Constraint] | None = None,
     **options: Any,
 ) -> None:
     """Define a streaming table that `append_flow` fills, with expectations of its rows.
 
     Args:
         name: Its name, which may have a catalog and a schema.
-        expect_all: SQL expressions by description; rows that fail one are kept and counted.
+        expect_all: Constraints by description, as of the decorators. Rows that fail one are kept
+            and counted.
         expect_all_or_drop: Rows that fail one are left out and counted.
         expect_all_or_fail: A row that fails one fails the update.
         options: Those of `pyspark.pipelines.create_streaming_table`.
 
     Raises:
         TypeError: A description or an expression is not a string, or is empty.
+        ConfigurationError: A condition or a policy cannot be used.
         ValueError: Two expectations have the same description; or a flow to this table is defined
             before the table, so that its rows would not be judged.
     """
     location = get_caller_source_code_location(stacklevel=1)
-    expected = ExpectedQuery(_no_query)
-    for constraints, action in (
-        (expect_all_or_fail, Action.FAIL),
-        (expect_all_or_drop, Action.DROP),
-        (expect_all, Action.KEEP),
-    ):
-        expected = expectations_of(constraints or {}, action)(expected)
-    expectations = expected.expectations
+    expectations = tuple(
+        expectation_of(description, constraint, action)
+        for constraints, action in (
+            (expect_all, Action.KEEP),
+            (expect_all_or_drop, Action.DROP),
+            (expect_all_or_fail, Action.FAIL),
+        )
+        for description, constraint in (constraints or {}).items()
+    )
+    expectations = ExpectedQuery(_no_query).expecting(expectations).expectations
     targets = _targets()
     if expectations and name in targets:
         raise ValueError(f"define {name!r} with create_streaming_table before the flows to it")
     with _located(location):
-        if not leaves_rows_out(expectations):
+        if not needs_all_rows(expectations):
             pipelines.create_streaming_table(name, **options)
             targets[name] = _Target(name, expectations)
             if expectations:
@@ -229,8 +258,9 @@ def append_flow(*, target: str, name: str | None = None, **options: Any) -> Any:
         expectations = into.expectations
 
         def rows() -> DataFrame:
-            frame = checked(query(), expectations, target)
-            return with_failed(frame, expectations) if into.table != target else frame
+            if into.table != target:
+                return with_failed(query(), expectations, target)
+            return checked(query(), expectations, target)
 
         flow = name or query.__name__
         with _located(location):

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import reduce, update_wrapper
 from operator import and_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions
 
+from penstock.engine.verdict import Outcome
+from penstock.jobs.plan import RecordPlan
+from penstock.spark.rows.judged import verdict_on
+from penstock.spark.rows.plan import RowPlan, plan, row_plan_of
+from penstock.spark.rows.values import VERDICT
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
     Query = Callable[[], DataFrame]
     Decorator = Callable[[Query], "ExpectedQuery"]
+
+
+_RULE_NAME_MAX: Final = 100
 
 
 class Action(Enum):
@@ -28,6 +38,19 @@ class Action(Enum):
     """It is left out of the table, and is counted."""
     FAIL = "fail"
     """The update fails."""
+    QUARANTINE = "quarantine"
+    """It is in another table, with the verdict on it, and is counted."""
+
+
+class Cel(NamedTuple):
+    """A condition in CEL, as of the policy `Rules`: it refuses null and missing fields."""
+
+    condition: str
+
+
+Constraint = str | Cel | RowPlan | RecordPlan | type | object
+"""A SQL expression; or the rules of the wire: a condition, a plan, or the class or an instance of a
+policy."""
 
 
 @dataclass(frozen=True)
@@ -36,18 +59,56 @@ class Expectation:
 
     Attributes:
         description: Its name in the counts.
-        constraint: A SQL expression. A row fails it also if it is null.
+        constraint: A SQL expression, which a row fails also if it is null; or a plan.
         action: The treatment of a row that fails it.
+        into: The table of the rows that are quarantined.
     """
 
     description: str
-    constraint: str
+    constraint: str | RowPlan
     action: Action
+    into: str = ""
+
+    @property
+    def is_sql(self) -> bool:
+        """Whether Spark itself judges it."""
+        return isinstance(self.constraint, str)
 
     @property
     def is_met(self) -> Column:
-        """The condition for a row of the query; never null."""
-        return functions.coalesce(functions.expr(self.constraint), functions.lit(False))
+        """The condition for a row of the query, if it is SQL; never null."""
+        return functions.coalesce(functions.expr(str(self.constraint)), functions.lit(False))
+
+
+def expectation_of(
+    description: str, constraint: Constraint, action: Action, into: str = ""
+) -> Expectation:
+    """Make an expectation.
+
+    Args:
+        description: Its name in the counts.
+        constraint: Judged by Spark or as on the wire.
+        action: The treatment of a row that fails it.
+        into: The table of the rows that are quarantined.
+
+    Raises:
+        TypeError: The description or an expression is not a string, or is empty.
+        ConfigurationError: A condition or a policy cannot be used.
+    """
+    if not isinstance(description, str) or not description.strip():
+        raise TypeError(f"an expectation's description is a string, not {description!r}")
+    if constraint is None or (isinstance(constraint, str) and not constraint.strip()):
+        raise TypeError(f"the expectation {description!r} has no constraint")
+    if isinstance(constraint, str):
+        return Expectation(description, constraint, action, into)
+    if isinstance(constraint, Cel):
+        rule = re.sub(r"[^A-Za-z0-9_-]", "_", description)[:_RULE_NAME_MAX]
+        row_plan = plan(rules={rule: constraint.condition})
+    elif isinstance(constraint, RowPlan | RecordPlan):
+        row_plan = row_plan_of(constraint, f"the expectation {description!r}", has_topics=False)
+    else:
+        row_plan = plan(policies=[constraint])
+    return Expectation(description, row_plan, action, into)
 
 
 class ExpectedQuery:
@@ -89,24 +150,12 @@ class ExpectedQuery:
         return ExpectedQuery(self.query, merged)
 
 
-def expectations_of(constraints: Mapping[str, str], action: Action) -> Decorator:
+def decorator_of(added: Sequence[Expectation]) -> Decorator:
     """Return a decorator that adds expectations to the query function of a dataset.
 
-    Args:
-        constraints: SQL expressions by description.
-        action: The treatment of a row that fails one.
-
-    Raises:
-        TypeError: A description or an expression is not a string, or is empty; or the decorator is
-            not below that of a dataset.
+    It raises TypeError if it is not below the decorator of a dataset, and ValueError if the dataset
+    has another expectation of the same description.
     """
-    for description, constraint in constraints.items():
-        for text, name in ((description, "description"), (constraint, "constraint")):
-            if not isinstance(text, str) or not text.strip():
-                raise TypeError(
-                    f"an expectation's {name} is a string that is not empty, not {text!r}"
-                )
-    added = [Expectation(*item, action) for item in constraints.items()]
 
     def decorate(query: Query) -> ExpectedQuery:
         if not callable(query):
@@ -123,9 +172,14 @@ def as_expected(query: Query) -> ExpectedQuery:
     return query if isinstance(query, ExpectedQuery) else ExpectedQuery(query)
 
 
-def leaves_rows_out(expectations: Iterable[Expectation]) -> bool:
-    """Whether rows that fail an expectation are not in the table."""
-    return any(expectation.action is Action.DROP for expectation in expectations)
+LEAVING_OUT: Final = frozenset({Action.DROP, Action.QUARANTINE})
+
+
+def needs_all_rows(expectations: Iterable[Expectation]) -> bool:
+    """Whether a table of all rows is needed: rows are left out, or cannot be judged again alike."""
+    return any(
+        expectation.action in LEAVING_OUT or not expectation.is_sql for expectation in expectations
+    )
 
 
 # Frames
@@ -136,35 +190,86 @@ FAILED: Final = "failed"
 """The column with the descriptions of the expectations that the row fails."""
 
 
-def with_failed(frame: DataFrame, expectations: Iterable[Expectation]) -> DataFrame:
-    """Return the rows of a query with the expectations that they fail: columns `row`, `failed`.
+def with_failed(frame: DataFrame, expectations: Sequence[Expectation], dataset: str) -> DataFrame:
+    """Return the rows of a query with the expectations that they fail.
 
     Without an analysis, which a pipeline does not allow in a query function.
+
+    Args:
+        frame: The rows.
+        expectations: In the order in which they are written.
+        dataset: The name of the dataset, for errors.
+
+    Returns:
+        The columns `row`, `failed`, and for each expectation that quarantines rows the verdict. A
+        query of it fails at a row that fails an expectation with that action.
     """
-    failed = [
-        functions.when(~expectation.is_met, functions.lit(expectation.description))
-        for expectation in expectations
-    ]
-    return frame.select(
-        functions.struct(functions.col("*")).alias(ROW),
-        functions.array_compact(functions.array(*failed)).alias(FAILED),
+    in_sql = [expectation for expectation in expectations if expectation.is_sql]
+    failed = [(expectation, expectation.is_met) for expectation in in_sql]
+    rows = checked(frame, in_sql, dataset).select(
+        functions.struct("*").alias(ROW), _failed(failed).alias(FAILED)
     )
+    failed = []
+    verdict_names = []
+    for position, expectation in enumerate(expectations):
+        if isinstance(expectation.constraint, str):
+            continue
+        name = verdict_name(position)
+        verdict = verdict_on(functions.col(ROW), expectation.constraint)
+        rows = rows.withColumn(name, verdict)
+        is_met = functions.col(name)["outcome"] == Outcome.ACCEPTED.value
+        failed.append((expectation, is_met))
+        if expectation.action is Action.FAIL:
+            rows = rows.where(_is_checked(expectation, is_met, dataset))
+        elif expectation.action is Action.QUARANTINE:
+            verdict_names.append(name)
+    all_failed = functions.concat(FAILED, _failed(failed)).alias(FAILED)
+    return rows.select(ROW, all_failed, *verdict_names)
+
+
+def _failed(conditions: Iterable[tuple[Expectation, Column]]) -> Column:
+    """Return the descriptions of the expectations that are not met, as an array."""
+    descriptions = [
+        functions.when(~is_met, functions.lit(expectation.description))
+        for expectation, is_met in conditions
+    ]
+    return functions.array_compact(functions.array(*descriptions).cast("array<string>"))
+
+
+def verdict_name(position: int) -> str:
+    """Return the name of the column with the verdicts for an expectation, by its position."""
+    return f"verdict_{position}"
 
 
 def kept(frame: DataFrame, expectations: Iterable[Expectation]) -> DataFrame:
     """Return the rows of `with_failed` that stay in the table, with the columns of the query."""
-    dropping = _descriptions(expectations, Action.DROP)
-    passing = [~functions.array_contains(FAILED, description) for description in dropping]
-    return frame.where(_all(passing)).select(f"{ROW}.*")
+    passing = [
+        ~functions.array_contains(FAILED, expectation.description)
+        for expectation in expectations
+        if expectation.action in LEAVING_OUT
+    ]
+    return frame.where(reduce(and_, passing, functions.lit(True))).select(f"{ROW}.*")
+
+
+def quarantined(frame: DataFrame, position: int, expectation: Expectation) -> DataFrame:
+    """Return the rows of `with_failed` that fail an expectation: their columns, and `verdict`."""
+    bad = frame.where(functions.array_contains(FAILED, expectation.description))
+    row = functions.col(ROW).dropFields(VERDICT).alias(ROW)
+    verdict = functions.col(verdict_name(position)).alias(VERDICT)
+    return bad.select(row, verdict).select(f"{ROW}.*", VERDICT)
 
 
 def checked(frame: DataFrame, expectations: Iterable[Expectation], dataset: str) -> DataFrame:
-    """Return a frame whose query fails at a row that fails an expectation with this action."""
+    """Return a frame whose query fails at a row that fails one of the expectations in SQL."""
     for expectation in expectations:
         if expectation.action is Action.FAIL:
-            message = f"a row of {dataset} fails the expectation {expectation.description!r}"
-            frame = frame.where(functions.assert_true(expectation.is_met, message).isNull())
+            frame = frame.where(_is_checked(expectation, expectation.is_met, dataset))
     return frame
+
+
+def _is_checked(expectation: Expectation, is_met: Column, dataset: str) -> Column:
+    message = f"a row of {dataset} fails the expectation {expectation.description!r}"
+    return functions.assert_true(is_met, message).isNull()
 
 
 def counted(frame: DataFrame, expectations: Iterable[Expectation]) -> DataFrame:
@@ -199,11 +304,3 @@ def _counts(frame: DataFrame, is_failed: Mapping[Expectation, Column]) -> DataFr
         for i, expectation in enumerate(is_failed)
     ]
     return totals.select(functions.inline(functions.array(*rows)))
-
-
-def _descriptions(expectations: Iterable[Expectation], action: Action) -> list[str]:
-    return [expectation.description for expectation in expectations if expectation.action is action]
-
-
-def _all(conditions: Iterable[Column]) -> Column:
-    return reduce(and_, conditions, functions.lit(True))

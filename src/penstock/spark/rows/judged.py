@@ -17,11 +17,11 @@ from penstock.engine.verdict import Outcome
 from penstock.spark.rows.evaluation import TEMPORARY, rows_with_verdicts, verdicts
 from penstock.spark.rows.observed import observed
 from penstock.spark.rows.plan import row_plan_of
-from penstock.spark.rows.values import VERDICT, RecordColumns
+from penstock.spark.rows.values import VALUE, VERDICT, RecordColumns, json_of
 from penstock.spark.verdicts import VERDICT_WITH_OBJECTIONS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation
+    from pyspark.sql import Column, DataFrame, Observation
 
     from penstock.jobs.plan import RecordPlan
     from penstock.spark.rows.plan import RowPlan
@@ -131,10 +131,23 @@ def check_rows(frame: Any, function: str) -> None:
         raise ConfigurationError(f"{function}: pass a DataFrame of Spark, not {name}")
 
 
-def _by_column(frame: DataFrame, plan: RowPlan, parts: dict[str, Any]) -> DataFrame:
+def verdict_on(row: Column, plan: RowPlan) -> Column:
+    """Return the verdict on a row that is a struct, for PySpark 4.1 and newer.
+
+    It is evaluated again wherever it is used in another expression.
+    """
+    return _verdict({VALUE: json_of(row, [], plan.nulls)}, plan)
+
+
+def _verdict(parts: dict[str, Column], plan: RowPlan) -> Column:
     function = _ARROW_UDF(verdicts(plan, list(parts)), VERDICT_WITH_OBJECTIONS)
     # Spark evaluates a deterministic function again wherever its result is used.
-    return frame.withColumn(VERDICT, function.asNondeterministic()(*parts.values()))
+    verdict: Column = function.asNondeterministic()(*parts.values())
+    return verdict
+
+
+def _by_column(frame: DataFrame, plan: RowPlan, parts: dict[str, Any]) -> DataFrame:
+    return frame.withColumn(VERDICT, _verdict(parts, plan))
 
 
 def _by_rows(frame: DataFrame, plan: RowPlan, parts: dict[str, Any]) -> DataFrame:
