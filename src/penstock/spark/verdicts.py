@@ -13,6 +13,7 @@ from penstock.jobs.report.counts import OUTCOMES
 from penstock.spark import evaluation
 from penstock.spark.arguments import check_observation, check_plan, check_text
 from penstock.spark.execution.interpreters import check_workers
+from penstock.spark.frames.added_columns import with_column
 from penstock.spark.frames.frame_columns import check_columns, check_frame, types_of
 from penstock.spark.frames.kafka_columns import COLUMNS
 
@@ -129,7 +130,7 @@ def _judged(
     if _ARROW_UDF is None:
         return by_rows(df, plan, topic, **kind)
     verdict = _evaluated(df, plan, topic, **kind)
-    return df.withColumn("verdict", verdict)
+    return with_column(df, "verdict", verdict)
 
 
 def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
@@ -153,14 +154,10 @@ def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
         return judge(df, plan, topic=topic)
     if _ARROW_UDF is None:
         return by_rows(df, plan, topic, replacing=True)
-    result = df.withColumn("verdict", _evaluated(df, plan, topic, replacing=True))
-    return result.withColumns(
-        {
-            "key": F.col("verdict.key"),
-            "value": F.col("verdict.value"),
-            "verdict": F.col("verdict.verdict"),
-        }
-    )
+    result = with_column(df, "verdict", _evaluated(df, plan, topic, replacing=True))
+    for name in ("key", "value", "verdict"):  # the verdict itself is the last
+        result = with_column(result, name, F.col(f"verdict.{name}"))
+    return result
 
 
 def check_arguments(function: str, df: DataFrame, plan: RecordPlan, topic: str | None) -> None:

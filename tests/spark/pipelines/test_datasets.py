@@ -124,13 +124,14 @@ def test_a_flow_into_a_table_with_expectations(project, spark):
 
 
 WIRE = """
+import json
+
+from penstock.policy import InvalidRecordException
 from penstock.spark import plan
 
 class Even:
-    def validate(self, record):
-        from penstock.policy import InvalidRecordException
-        import json
-        if json.loads(bytes(record.value))["id"] % 2:
+    def validate(self, topic, record):
+        if json.loads(record.value)["id"] % 2:
             raise InvalidRecordException("odd")
 
 @dp.table
@@ -172,3 +173,40 @@ def test_rules_of_the_wire_judge_rows_and_quarantine_them(project, spark):
     project.update()
     assert ids(project, spark, "orders") == [1, 8], "each row once"
     assert len(project.table(spark, "odd_amounts")) == 2
+
+
+FUNCTIONS = """
+from pyspark.sql import functions as F
+
+from penstock.spark import apply, judge, judge_rows, load_plan, plan
+
+POSITIVE = plan(rules={"positive": "value.amount > 0"})
+VALUE = "binary(to_json(struct(*))) value"
+
+def records():
+    return spark.readStream.table("raw").selectExpr("id", VALUE, "0 partition", "1 verdict")
+
+@dp.table
+def rows():
+    return judge_rows(spark.readStream.table("raw").select("*", F.lit(1).alias("verdict")), POSITIVE)
+
+@dp.table
+def records_judged():
+    return judge(records(), POSITIVE.records, topic="rows")
+
+@dp.table
+def records_applied():
+    return apply(records(), POSITIVE.records, topic="rows")
+"""
+
+
+def test_an_update_judges_the_rows_that_it_writes(project, spark):
+    """With `withColumn` in a query function, it would read tables before it has written them."""
+    project.define(HEAD + FUNCTIONS)
+    for number in range(1, 4):
+        project.add({"id": number, "amount": number - 2})
+        project.update()
+        for name in ("rows", "records_judged", "records_applied"):
+            outcomes = {row["id"]: row["verdict"]["outcome"] for row in project.table(spark, name)}
+            all_outcomes = {1: "refused", 2: "refused", 3: "accepted"}
+            assert outcomes == {id_: all_outcomes[id_] for id_ in range(1, number + 1)}

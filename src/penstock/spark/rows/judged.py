@@ -14,6 +14,7 @@ from pyspark.sql.pandas import functions as pandas_functions
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
+from penstock.spark.frames.added_columns import with_column
 from penstock.spark.rows.evaluation import TEMPORARY, rows_with_verdicts, verdicts
 from penstock.spark.rows.observed import observed
 from penstock.spark.rows.plan import row_plan_of
@@ -147,7 +148,7 @@ def _verdict(parts: dict[str, Column], plan: RowPlan) -> Column:
 
 
 def _by_column(frame: DataFrame, plan: RowPlan, parts: dict[str, Any]) -> DataFrame:
-    return frame.withColumn(VERDICT, _verdict(parts, plan))
+    return with_column(frame, VERDICT, _verdict(parts, plan))
 
 
 def _by_rows(frame: DataFrame, plan: RowPlan, parts: dict[str, Any]) -> DataFrame:
