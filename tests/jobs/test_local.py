@@ -1,11 +1,13 @@
 """`--local`: without Spark, Java, PySpark and pyarrow; unsupported arguments are errors."""
 
+import gc
 import json
 import subprocess
 import sys
 
 import pytest
 
+from penstock.cli.jobs import local_rows
 from tests.integration.reading import read_topic, values_of
 
 WITHOUT = """
@@ -159,3 +161,10 @@ def test_a_policy_that_calls_sys_exit_fails_on_that_record(configured, produce, 
         0,
         True,
     )
+
+
+def test_objects_that_others_froze_stay_frozen():
+    assert gc.get_freeze_count() > 0, "those that pytest collected"
+    with local_rows._few_collections():
+        pass
+    assert gc.get_freeze_count() > 0

@@ -246,10 +246,12 @@ class LocalRows:
 def _few_collections() -> Iterator[None]:
     """Have Python look for cycles of objects rarely: in many small tuples, that takes long."""
     thresholds = gc.get_threshold()
+    was_frozen = gc.get_freeze_count() > 0  # by others, for as long as the process runs
     gc.freeze()
     gc.set_threshold(_ALLOCATED, thresholds[1], _ALLOCATED)
     try:
         yield
     finally:
         gc.set_threshold(*thresholds)
-        gc.unfreeze()
+        if not was_frozen:
+            gc.unfreeze()
