@@ -418,7 +418,7 @@ impl Worker {
         for (number, slot) in slots {
             if let Some(connection) = locked(&slot.connection).as_mut().filter(|one| !one.stopped) {
                 connection.stopped = true;
-                connection.end_judging();
+                end_judging(connection, shared);
                 self.forget(connection);
                 shared.give_back(number);
             }
@@ -540,10 +540,17 @@ fn settle(
     }
     wait_for_events(worker, number, connection);
     if connection.stopped {
-        connection.end_judging();
+        end_judging(connection, shared);
         worker.forget(connection);
         shared.give_back(number);
     }
+}
+
+/// Have no worker judge batches of a connection, whose bytes in rings are not held then.
+fn end_judging(connection: &mut Connection, shared: &Shared) {
+    let held_before = connection.held_bytes();
+    connection.end_judging();
+    shared.count_held(held_before, connection.held_bytes());
 }
 
 /// Wait for the events of a connection, where they are others than before.
@@ -755,6 +762,21 @@ mod tests {
         assert_eq!((back.early[0].number, back.early[0].is_accepted), (1, false));
         reader.reply(slot, Outcome::Accepted, 5);
         assert_eq!(ring.take_late().accepted, [1]);
+        assert_eq!(lane.shared.held_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn nothing_is_held_of_a_connection_whose_client_leaves() {
+        let (request, table, _, lane) = judged_by_a_worker();
+        let worker = &lane.workers[0];
+        let (client, broker) = (connected(), connected());
+        let number = adopt_by(&lane, table, (&client, &broker), request).unwrap().unwrap();
+        begin(worker, &lane.shared);
+        let token = token(number, Side::Client);
+        let event = Event { token, readable: false, writable: false, end: End::Sending };
+        handle(worker, &lane.shared, &event, &mut [0; 10]);
+        assert!(lane.take(number).is_some());
+        assert_eq!(lane.shared.held_bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]
