@@ -15,7 +15,7 @@ _REGISTRY: Final = "pyspark.pipelines.graph_element_registry"
 
 
 def with_column(frame: DataFrame, name: str, column: Column) -> DataFrame:
-    """Return a frame with a column, in place of a column of this name, as `withColumn` does.
+    """Return a frame with a column, instead of another of its name, as `withColumn` does.
 
     In a query function of a declarative pipeline, `withColumn` has a server analyse the frame. It
     then takes tables of the pipeline for tables of the catalog, and an update reads them before it

@@ -196,7 +196,7 @@ def with_failed(frame: DataFrame, expectations: Sequence[Expectation], dataset: 
     Without an analysis, which a pipeline does not allow in a query function.
 
     Args:
-        frame: The rows.
+        frame: The frame of the query function.
         expectations: In the order in which they are written.
         dataset: The name of the dataset, for errors.
 
