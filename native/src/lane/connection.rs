@@ -388,14 +388,14 @@ impl Connection {
                 judging.begin(waiting, *number, rings, self.copied_max_bytes, now)
             })
         {
-            self.relay.end_judging();
+            self.relay.end_judging(now);
             self.stopped = true;
         }
     }
 
     /// Have no worker judge batches for the lane any more: Python continues.
-    pub fn end_judging(&mut self) {
-        self.relay.end_judging();
+    pub fn end_judging(&mut self, now: f64) {
+        self.relay.end_judging(now);
     }
 
     /// Note the outcome of a batch, and continue if it was the last.
@@ -414,8 +414,8 @@ impl Connection {
     }
 
     /// Return everything, and close the lane's descriptors.
-    pub fn give_back(mut self) -> GivenBack {
-        self.relay.end_judging();
+    pub fn give_back(mut self, now: f64) -> GivenBack {
+        self.relay.end_judging(now);
         let parts = |mut pipe: Pipe| {
             let rest = pipe.bytes.split_off(pipe.passed.min(pipe.bytes.len()));
             (pipe.bytes, rest)

@@ -366,9 +366,9 @@ impl Relay {
     /// Wait for no outcome of a batch of the request any more: it is Python's, with the outcomes
     /// that there are.
     #[cfg(target_os = "linux")]
-    pub fn end_judging(&mut self) {
+    pub fn end_judging(&mut self, now: f64) {
         if let Some(mut judging) = self.judging.take() {
-            judging.withdraw();
+            judging.withdraw(now);
             self.early = judging.outcomes();
         }
     }
@@ -386,7 +386,7 @@ impl Relay {
             Decision::Accepted if judging.request.holds(frame, &self.table) => {}
             _ => {
                 // If policies have changed, Python finds that a plan is another.
-                self.end_judging();
+                self.end_judging(now);
                 return true;
             }
         }

@@ -288,7 +288,7 @@ impl Lane {
         connection.end_unread(self.shared.now());
         worker.forget(&connection);
         self.shared.count_held(connection.held_bytes(), 0);
-        Some(connection.give_back())
+        Some(connection.give_back(self.shared.now()))
     }
 
     /// Return the last figures of a connection; None if it is not the lane's.
@@ -470,10 +470,15 @@ fn begin(worker: &Worker, shared: &Shared) {
 
 /// Continue with the connections whose batches have an outcome.
 fn continue_judged(worker: &Worker, shared: &Shared, token: u64) {
-    let Some((ring, outcomes)) = worker.rings.take(token) else { return };
-    for judged in outcomes {
-        work_on(worker, shared, judged.connection, |connection, now| {
-            connection.judged(&ring, judged, now, &worker.counts);
+    let Some((ring, mut outcomes)) = worker.rings.take(token) else { return };
+    // Those of a connection together: it might be given back after the first.
+    outcomes.sort_by_key(|judged| judged.connection);
+    for of_one in outcomes.chunk_by(|judged, next| judged.connection == next.connection) {
+        let Some(first) = of_one.first() else { continue };
+        work_on(worker, shared, first.connection, |connection, now| {
+            for judged in of_one {
+                connection.judged(&ring, *judged, now, &worker.counts);
+            }
         });
     }
 }
@@ -549,7 +554,7 @@ fn settle(
 /// Have no worker judge batches of a connection, whose bytes in rings are not held then.
 fn end_judging(connection: &mut Connection, shared: &Shared) {
     let held_before = connection.held_bytes();
-    connection.end_judging();
+    connection.end_judging(shared.now());
     shared.count_held(held_before, connection.held_bytes());
 }
 
@@ -599,7 +604,7 @@ mod tests {
     use crate::ring::reader::Reader;
     use crate::ring::sender::Ring;
 
-    const LIMITS: Limits = Limits { request_max_bytes: 100, valid_until: f64::INFINITY };
+    const LIMITS: Limits = Limits { request_max_bytes: 100_000, valid_until: f64::INFINITY };
 
     fn pair() -> (TcpStream, TcpStream) {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -694,16 +699,28 @@ mod tests {
     /// A request with a batch that a worker judges; its table, the ring, and a lane whose threads have
     /// ended.
     fn judged_by_a_worker() -> (Vec<u8>, Table, Arc<Ring>, Lane) {
-        let mut request = vec![0, 0, 0, 36, 0, 5, 0, 9, 0, 0, 0, 1, 0, 1, b'c', 0, 0, 0, 1];
-        request.extend([0, 0, 0, 9, 2, 2, b't', 2, 0, 0, 0, 0, 5, b'd', b'a', b't', b'a', 0, 0, 0]);
-        request[3] = u8::try_from(request.len() - 4).unwrap();
+        judged_by_workers(2, &[0, 0, 0, 0, 5, b'd', b'a', b't', b'a', 0], usize::MAX)
+    }
+
+    /// The same with the given partitions, of which there is one less than `count`.
+    fn judged_by_workers(
+        count: u8,
+        partitions: &[u8],
+        held_max_bytes: usize,
+    ) -> (Vec<u8>, Table, Arc<Ring>, Lane) {
+        let mut request = vec![0, 0, 0, 0, 0, 5, 0, 9, 0, 0, 0, 1, 0, 1, b'c', 0, 0, 0, 1];
+        request.extend([0, 0, 0, 9, 2, 2, b't', count]);
+        request.extend(partitions);
+        request.extend([0, 0]);
+        let length = u32::try_from(request.len() - 4).unwrap();
+        request[..4].copy_from_slice(&length.to_be_bytes());
         let (ring, pool) = (Arc::new(Ring::new(1, 1).unwrap()), Pool::default());
         pool.set(vec![Some(Arc::clone(&ring))]);
         let table = Table::new([(5, 0, vec![Action::ProduceWhole; 10])]);
         let worked = Worked::new("t", "policies", b"plan", [7; 16], Arc::new(pool));
         table.know_name(b"t", Topic::Worked(Arc::new(worked)), f64::INFINITY);
         table.note_worked();
-        let lane = Lane::start(1, &[], usize::MAX, 0.0).unwrap();
+        let lane = Lane::start(1, &[], held_max_bytes, 0.0).unwrap();
         lane.close();
         (request, table, ring, lane)
     }
@@ -763,6 +780,28 @@ mod tests {
         reader.reply(slot, Outcome::Accepted, 5);
         assert_eq!(ring.take_late().accepted, [1]);
         assert_eq!(lane.shared.held_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_connection_hears_of_all_outcomes_before_it_is_given_back_for_memory() {
+        let mut partitions = Vec::new();
+        for index in 0..2 {
+            partitions.extend([0, 0, 0, index, 169, 70]); // 9,000 bytes
+            partitions.extend([1; 9000]);
+            partitions.push(0);
+        }
+        let (request, table, ring, lane) = judged_by_workers(3, &partitions, 1_000_000);
+        let (client, broker) = (connected(), connected());
+        let number = adopt_by(&lane, table, (&client, &broker), request).unwrap().unwrap();
+        begin(&lane.workers[0], &lane.shared);
+        let mut reader = reader_of(&ring);
+        while let Some(slot) = reader.begin_next() {
+            reader.reply(slot, Outcome::Accepted, 5);
+        }
+        lane.shared.count_held(0, 1_000_001);
+        continue_judged(&lane.workers[0], &lane.shared, lane.workers[0].rings.tokens()[0]);
+        let back = lane.take(number).unwrap();
+        assert_eq!((back.from_client.len(), back.early.len()), (0, 0), "it was forwarded");
     }
 
     #[test]
@@ -827,7 +866,7 @@ mod tests {
         lane.shared.guard(&mut connection, |_| panic!("an error of the lane"));
         assert_eq!(lane.panics(), 1);
         assert!(connection.stopped);
-        let back = connection.give_back();
+        let back = connection.give_back(0.0);
         assert!(back.client_failed && back.broker_failed);
     }
 

@@ -224,9 +224,11 @@ impl Judging {
     }
 
     /// Wait for no outcome any more. Python waits for those of the batches that a worker has begun.
-    pub fn withdraw(&mut self) {
+    pub fn withdraw(&mut self, now: f64) {
         for batch in self.submitted.iter_mut().filter(|batch| batch.judged.is_none()) {
             batch.judged = batch.ring.withdraw(batch.ticket);
+            let took_s = batch.judged.map_or(0.0, |judged| judged.took_s);
+            batch.waited_s = (now - self.begun_at - took_s).max(0.0);
         }
     }
 }

@@ -502,7 +502,7 @@ impl World {
                 }
             }
         } else {
-            native.relay.end_judging();
+            native.relay.end_judging(1.0);
             native.stopped = true;
         }
     }
@@ -555,7 +555,7 @@ impl World {
     /// Let Python have a connection.
     fn take_back(&mut self, place: usize) {
         let Some(mut native) = self.clients[place].native.take() else { return };
-        native.relay.end_judging();
+        native.relay.end_judging(1.0);
         let early = native.relay.take_early();
         let waiting = native.waiting;
         let expected = HashMap::new();
