@@ -17,6 +17,7 @@ changing an import. Each name of `pyspark.pipelines` is here, too. Needs PySpark
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -28,6 +29,7 @@ except ImportError as error:
 
 from penstock.spark.pipelines.datasets import (
     append_flow,
+    create_auto_cdc_flow,
     create_streaming_table,
     materialized_view,
     table,
@@ -36,13 +38,12 @@ from penstock.spark.pipelines.datasets import (
 from penstock.spark.pipelines.expectations import Action, Cel, decorator_of, expectation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from penstock.spark.pipelines.expectations import Constraint, Decorator
 
 __all__ = [
     "append_flow",
     "cel",
+    "create_auto_cdc_flow",
     "create_streaming_table",
     "expect",
     "expect_all",
@@ -113,6 +114,8 @@ def expect_or_quarantine(plan: Constraint, into: str) -> Decorator:
     """
     if isinstance(plan, str):
         raise TypeError("expect_or_quarantine takes a plan; for a condition, write cel(...)")
+    if not isinstance(into, str) or not into.strip():
+        raise TypeError(f"expect_or_quarantine: into is the name of a table, not {into!r}")
     return decorator_of([expectation_of(into, plan, Action.QUARANTINE, into)])
 
 
@@ -140,4 +143,6 @@ def expect_all_or_fail(expectations: Mapping[str, Constraint]) -> Decorator:
 
 
 def _all_with(expectations: Mapping[str, Constraint], action: Action) -> Decorator:
+    if not isinstance(expectations, Mapping):
+        raise TypeError("expectations are constraints by description: {description: constraint}")
     return decorator_of([expectation_of(*item, action) for item in expectations.items()])

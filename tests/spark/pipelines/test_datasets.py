@@ -187,6 +187,11 @@ def records():
     return spark.readStream.table("raw").selectExpr("id", VALUE, "0 partition", "1 verdict")
 
 @dp.table
+@dp.expect("read", dp.cel("value.verdict == 'x'"))
+def named():
+    return spark.readStream.table("raw").selectExpr("id", "'x' verdict", "1 row", "2 failed")
+
+@dp.table
 def rows():
     return judge_rows(spark.readStream.table("raw").select("*", F.lit(1).alias("verdict")), POSITIVE)
 
@@ -210,3 +215,4 @@ def test_an_update_judges_the_rows_that_it_writes(project, spark):
             outcomes = {row["id"]: row["verdict"]["outcome"] for row in project.table(spark, name)}
             all_outcomes = {1: "refused", 2: "refused", 3: "accepted"}
             assert outcomes == {id_: all_outcomes[id_] for id_ in range(1, number + 1)}
+    assert counts(project, spark, "named") == {"read": ("keep", 3, 0)}, "the table's own columns"

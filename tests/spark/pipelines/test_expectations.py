@@ -70,12 +70,54 @@ def test_descriptions_and_constraints_are_not_empty(constraints):
         dp.expect_all(constraints)
 
 
-@pytest.mark.parametrize(
-    "constraint", [dp.cel("value.amount >"), plan, load_plan, 5], ids=lambda it: type(it).__name__
-)
-def test_rules_that_cannot_be_used_are_refused_where_they_are_written(constraint):
-    with pytest.raises(ConfigurationError):
+def test_rules_that_cannot_be_used_are_refused_where_they_are_written():
+    with pytest.raises(ConfigurationError, match="its condition is not valid"):
+        dp.expect("a", dp.cel("value.amount >"))
+
+
+@pytest.mark.parametrize("constraint", [plan, load_plan, 5, ["x"]], ids=repr)
+def test_a_constraint_is_sql_or_a_rule_of_the_wire(constraint):
+    with pytest.raises(TypeError, match=r"'a' is SQL, cel\(\.\.\.\), a plan or a policy, not"):
         dp.expect("a", constraint)
+
+
+@pytest.mark.parametrize("expectations", [None, ["x"], rows])
+def test_several_expectations_are_constraints_by_description(expectations):
+    with pytest.raises(TypeError, match="constraints by description"):
+        dp.expect_all(expectations)
+
+
+def test_a_decorator_of_a_dataset_takes_a_function(defined):
+    with pytest.raises(TypeError, match="write name='orders' for a name"):
+        dp.table("orders")
+
+
+def test_another_decorator_does_not_take_rows_unjudged(defined):
+    from pyspark import pipelines
+
+    query = dp.expect_or_drop("a", "x")(rows)
+    pipelines.table(query)
+    with pytest.raises(TypeError, match=r"need @table.* of penstock.pipelines"):
+        defined.flows["rows"].func()
+    with pytest.raises(TypeError, match="give them to create_streaming_table"):
+        dp.append_flow(target="other")(query)
+
+
+@pytest.mark.parametrize("target", ["orders", "SALES.Orders", "c.`sales`.orders"])
+def test_a_target_is_written_as_its_table(defined, target):
+    dp.create_streaming_table("sales.orders", expect_all_or_drop={"a": "x"})
+    with pytest.raises(ValueError, match=r"as in create_streaming_table\('sales.orders'"):
+        dp.append_flow(target=target)(rows)
+    dp.append_flow(target="old_orders")(rows)
+
+
+def test_changes_are_not_judged(defined):
+    changes = {"source": "changes", "keys": ["id"], "sequence_by": "time"}
+    dp.create_streaming_table("kept", expect_all={"a": "x"})
+    dp.create_auto_cdc_flow("kept", **changes)
+    dp.create_streaming_table("checked", expect_all_or_fail={"a": "x"})
+    with pytest.raises(ValueError, match="cannot be judged: 'checked'"):
+        dp.create_auto_cdc_flow("checked", **changes)
 
 
 def test_a_condition_of_the_wire_may_have_any_description():
@@ -88,7 +130,7 @@ def test_a_condition_of_the_wire_may_have_any_description():
 def test_a_plan_quarantines_rows_of_tables_only(defined):
     with pytest.raises(TypeError, match="takes a plan"):
         dp.expect_or_quarantine("amount > 0", into="bad")
-    with pytest.raises(TypeError, match="description"):
+    with pytest.raises(TypeError, match="into is the name of a table"):
         dp.expect_or_quarantine(dp.cel("true"), into="")
     quarantining = dp.expect_or_quarantine(dp.cel("value.amount > 0"), into="db.bad")
     with pytest.raises(ValueError, match="rows is a view"):
@@ -158,7 +200,7 @@ def test_flows_write_to_where_rows_are_judged(defined):
     assert set(defined.outputs) == {"merged", "merged_judged", "merged_expectations"}
     targets = {name: flow.target for name, flow in defined.flows.items()}
     assert targets == {
-        "merged": "merged",
+        "merged_kept": "merged",
         "merged_expectations": "merged_expectations",
         "rows": "merged_judged",
         "elsewhere": "other",

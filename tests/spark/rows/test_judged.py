@@ -135,6 +135,10 @@ class Unresolved:
     def __init__(self, frame):
         self._frame = frame
 
+    @property
+    def sparkSession(self):  # noqa: N802 - of Spark
+        return self._frame.sparkSession
+
     def mapInArrow(self):  # noqa: N802 - of Spark
         raise AssertionError
 

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 JUDGED: Final = "_judged"
 """The suffix of the table of all rows of a query, with the expectations that they fail."""
+KEPT: Final = "_kept"
+"""The suffix of the flow of the rows of such a table that are kept."""
 COUNTS: Final = "_expectations"
 """The suffix of the table of the counts."""
 
@@ -102,6 +104,8 @@ def _decorator(
     location = get_caller_source_code_location(stacklevel=2)
 
     def decorate(query: Query) -> None:
+        if not callable(query):
+            raise TypeError(f"decorate a function, and write name={query!r} for a name")
         expected = as_expected(query)
         with _located(location):
             define(expected, options.get("name") or expected.query.__name__, options)
@@ -130,7 +134,7 @@ def _define_temporary_view(expected: ExpectedQuery, name: str, options: dict[str
             raise ValueError(f"{name} is a view: its rows cannot be quarantined, only a table's")
 
         def query() -> DataFrame:
-            return kept(with_failed(expected(), expectations, name), expectations)
+            return kept(with_failed(expected.query(), expectations, name), expectations)
 
     pipelines.temporary_view(**{**options, "name": name})(query)
 
@@ -147,14 +151,14 @@ def _define_stored(
         define(**{**options, "name": name})(expected.query)
         return
     if not needs_all_rows(expectations):
-        define(**{**options, "name": name})(lambda: checked(expected(), expectations, name))
+        define(**{**options, "name": name})(lambda: checked(expected.query(), expectations, name))
         _define_counts(name, expectations)
         return
     all_rows = with_suffix(name, JUDGED)
     # What the options say of the query and its files, but not of the table's columns.
     of_query = {key: options[key] for key in ("spark_conf", "format") if key in options}
     define(name=all_rows, comment=_comment_on_judged(name), **of_query)(
-        lambda: with_failed(expected(), expectations, name)
+        lambda: with_failed(expected.query(), expectations, name)
     )
     of_table = {key: value for key, value in options.items() if key != "spark_conf"}
     define(**{**of_table, "name": name})(lambda: kept(reader(all_rows), expectations))
@@ -219,7 +223,7 @@ def create_streaming_table(
     )
     expectations = ExpectedQuery(_no_query).expecting(expectations).expectations
     targets = _targets()
-    if expectations and name in targets:
+    if expectations and any(_may_be_same(name, other) for other in targets):
         raise ValueError(f"define {name!r} with create_streaming_table before the flows to it")
     with _located(location):
         if not needs_all_rows(expectations):
@@ -236,8 +240,32 @@ def create_streaming_table(
         def rows() -> DataFrame:
             return kept(SparkSession.active().readStream.table(all_rows), expectations)
 
-        pipelines.table(name=name, **options)(rows)
+        pipelines.create_streaming_table(name, **options)
+        # Not the table's name, which a flow of the user may have.
+        pipelines.append_flow(target=name, name=with_suffix(name, KEPT))(rows)
         _define_counts(name, expectations, all_rows)
+
+
+def create_auto_cdc_flow(target: str, *arguments: Any, **options: Any) -> None:
+    """Define a flow of changes, as `pyspark.pipelines.create_auto_cdc_flow` does.
+
+    Args:
+        target: The name of a streaming table, without expectations that leave rows out or fail.
+        arguments: Those that `pyspark.pipelines.create_auto_cdc_flow` takes by position.
+        options: Those that it takes by name.
+
+    Raises:
+        ValueError: The table has such expectations: Spark applies changes itself, unjudged.
+    """
+    if any(
+        expectation.action is not Action.KEEP for expectation in _target_of(target).expectations
+    ):
+        raise ValueError(
+            f"rows of create_auto_cdc_flow cannot be judged: {target!r} has expectations that "
+            "leave rows out or fail; give them to the table that is the source"
+        )
+    with _located(get_caller_source_code_location(stacklevel=1)):
+        pipelines.create_auto_cdc_flow(target, *arguments, **options)
 
 
 def append_flow(*, target: str, name: str | None = None, **options: Any) -> Any:
@@ -254,7 +282,9 @@ def append_flow(*, target: str, name: str | None = None, **options: Any) -> Any:
     location = get_caller_source_code_location(stacklevel=1)
 
     def decorate(query: Query) -> None:
-        into = _targets().setdefault(target, _Target(target))
+        if isinstance(query, ExpectedQuery):
+            query()  # which says what to write instead
+        into = _target_of(target)
         expectations = into.expectations
 
         def rows() -> DataFrame:
@@ -278,6 +308,26 @@ class _Target(NamedTuple):
 
 _TARGETS: Final[WeakKeyDictionary[GraphElementRegistry, dict[str, _Target]]] = WeakKeyDictionary()
 """The targets of flows by name, for each pipeline."""
+
+
+def _target_of(name: str) -> _Target:
+    """Return the target of flows to a table.
+
+    Raises:
+        ValueError: It may be a table with expectations whose name is written in another way.
+    """
+    targets = _targets()
+    if name not in targets:
+        for other, target in targets.items():
+            if target.expectations and _may_be_same(name, other):
+                raise ValueError(f"write {name!r} as in create_streaming_table({other!r}, ...)")
+    return targets.setdefault(name, _Target(name))
+
+
+def _may_be_same(name: str, other: str) -> bool:
+    """Whether two names may be those of a table, with and without a catalog or a schema."""
+    plain, plain_other = (f".{each.replace('`', '').lower()}" for each in (name, other))
+    return plain.endswith(plain_other) or plain_other.endswith(plain)
 
 
 def _targets() -> dict[str, _Target]:
@@ -337,7 +387,7 @@ class _Located(GraphElementRegistry):
         self._registry.register_flow(replace(flow, source_code_location=self._location))
 
     def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
-        self._registry.register_auto_cdc_flow(flow)
+        self._registry.register_auto_cdc_flow(replace(flow, source_code_location=self._location))
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:
         self._registry.register_sql(sql_text, file_path)

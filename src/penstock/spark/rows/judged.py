@@ -14,6 +14,7 @@ from pyspark.sql.pandas import functions as pandas_functions
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
+from penstock.spark.execution.interpreters import check_workers
 from penstock.spark.frames.added_columns import with_column
 from penstock.spark.rows.evaluation import TEMPORARY, rows_with_verdicts, verdicts
 from penstock.spark.rows.observed import observed
@@ -122,7 +123,7 @@ def check_rows(frame: Any, function: str) -> None:
     """Check the frame that a user passed, without a look at its columns.
 
     Raises:
-        ConfigurationError: It is not a frame of Spark.
+        ConfigurationError: It is not a frame of Spark, or its session cannot run policies.
     """
     if not all(callable(getattr(type(frame), name, None)) for name in ("mapInArrow", "observe")):
         kind = type(frame)
@@ -130,6 +131,7 @@ def check_rows(frame: Any, function: str) -> None:
             kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
         )
         raise ConfigurationError(f"{function}: pass a DataFrame of Spark, not {name}")
+    check_workers(frame.sparkSession)
 
 
 def verdict_on(row: Column, plan: RowPlan) -> Column:
@@ -137,7 +139,7 @@ def verdict_on(row: Column, plan: RowPlan) -> Column:
 
     It is evaluated again wherever it is used in another expression.
     """
-    return _verdict({VALUE: json_of(row, [], plan.nulls)}, plan)
+    return _verdict({VALUE: json_of(row, plan.nulls)}, plan)
 
 
 def _verdict(parts: dict[str, Column], plan: RowPlan) -> Column:

@@ -59,8 +59,10 @@ class RowPlan:
         for policy in policies.named_policies:
             if policy.interface == INTERCEPTORS:
                 continue
-            rules = [key.removeprefix(_RULE_PREFIX) for key in policy.configs if _is_rule(key)]
-            for rule in rules if policy.class_name.replace(":", ".") == _RULES else ():
+            is_rules = policy.class_name.replace(":", ".") == _RULES
+            keys = [key for key in policy.configs if is_rules and _is_rule(key)]
+            rules = [key.removeprefix(_RULE_PREFIX) for key in keys]
+            for rule in rules:
                 all_rules[policy.name, rule] = None
             if not rules:
                 all_rules[policy.name, None] = None

@@ -78,13 +78,12 @@ def value_of(left_out: list[str], nulls: str) -> Column:
         left_out: The names of the columns, some of which may be missing.
         nulls: One of `NULLS`.
     """
-    return json_of(F.struct("*"), left_out, nulls)
+    return json_of(F.struct("*").dropFields(VERDICT, *map(quoted, left_out)), nulls)
 
 
-def json_of(row: Column, left_out: list[str], nulls: str) -> Column:
-    """Return a struct as JSON, without some fields, and without `verdict`; see `value_of`."""
-    others = row.dropFields(VERDICT, *map(quoted, left_out))
-    return F.to_json(others, {"ignoreNullFields": _IGNORED_NULLS[nulls]})
+def json_of(row: Column, nulls: str) -> Column:
+    """Return a struct as JSON, as the value of a row."""
+    return F.to_json(row, {"ignoreNullFields": _IGNORED_NULLS[nulls]})
 
 
 def quoted(name: str) -> str:
