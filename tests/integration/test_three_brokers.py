@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 
 from penstock.kafka.cluster.compacted_topic import CompactedTopic
 from penstock.kafka.local import LocalKafka
-from tests.gateways import RunningGateway, gateway_port, write_configuration
+from tests.gateways import RunningGateway, gateway_port, wait_until, write_configuration
 from tests.integration.clients_at_work import MIXED, PLAIN, TRANSACTED, ClientsAtWork
 from tests.integration.reading import read_topic, topic_id
 from tests.kafka.records.encoding import encode_batch, values
@@ -135,6 +135,11 @@ def test_a_topic_with_state_that_has_fewer_replicas_is_warned_about(cluster, ope
     admin.create_topics([NewTopic(name, 1, 1, config={"cleanup.policy": "compact"})])[name].result(
         30
     )
+    for node in cluster.nodes:  # any of them may be asked, and may hear of the topic later
+        of_node = AdminClient({"bootstrap.servers": f"{node.host}:{node.port}"})
+        wait_until(
+            lambda admin=of_node: admin.list_topics(name, timeout=30).topics[name].error is None
+        )
     [line] = opened(name)
     assert line["event"] == "a topic with state can lose it when a broker fails"
     assert (line["replicas"], line["wanted_replicas"]) == (1, 3)
