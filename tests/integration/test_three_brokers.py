@@ -135,7 +135,7 @@ def test_a_topic_with_state_that_has_fewer_replicas_is_warned_about(cluster, ope
     admin.create_topics([NewTopic(name, 1, 1, config={"cleanup.policy": "compact"})])[name].result(
         30
     )
-    for node in cluster.nodes:  # any of them may be asked, and may hear of the topic later
+    for node in cluster.nodes:  # a client may ask any, which may hear of the topic later
         of_node = AdminClient({"bootstrap.servers": f"{node.host}:{node.port}"})
         wait_until(
             lambda admin=of_node: admin.list_topics(name, timeout=30).topics[name].error is None
