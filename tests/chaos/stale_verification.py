@@ -21,7 +21,7 @@ from tests.raw import RawClient
 
 _REFUSED: Final = re.compile(
     r"Out of order sequence number for producer (\d+) at offset \d+ in partition (\S+)-(\d+): "
-    r"(\d+) \(incoming seq\. number\), (\d+) \(earliest seen sequence\)"
+    r"(\d+) \(incoming seq\. number\), (\d+) \(([a-z ]+)\)"
 )
 
 
@@ -43,11 +43,26 @@ class Refusal(NamedTuple):
 
 def refusals(cluster: LocalKafka, topic: str) -> Iterator[Refusal]:
     """Return the batches of a topic that brokers refused because of state that they kept."""
+    for numbers in out_of_order(cluster, topic, "earliest seen sequence"):
+        yield Refusal(*numbers)
+
+
+def out_of_order(
+    cluster: LocalKafka, topic: str, compared_with: str
+) -> Iterator[tuple[int, int, int, int]]:
+    """Return the refusals of a topic's batches for their order, from the brokers' logs.
+
+    Args:
+        compared_with: The broker's name of the number with which that of a batch is compared.
+
+    Returns:
+        The producer's id, the partition, the batch's first sequence number, and the other number.
+    """
     for node in cluster.nodes:
         for found in _REFUSED.finditer(node.log.read_text(errors="replace")):
-            producer_id, name, *numbers = found.groups()
-            if name == topic:
-                yield Refusal(int(producer_id), *map(int, numbers))
+            producer_id, name, partition, sequence, other, kind = found.groups()
+            if (name, kind) == (topic, compared_with):
+                yield int(producer_id), int(partition), int(sequence), int(other)
 
 
 def refused_in_order(cluster: LocalKafka, topic: str) -> list[Refusal]:

@@ -7,16 +7,11 @@ franz-go stores the batch again under another producer id. `test_kafka_alone` sh
 gateway.
 """
 
-import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from penstock.kafka.local import LocalKafka
-
-_REFUSED: Final = re.compile(
-    r"Out of order sequence number for producer (\d+) at offset \d+ in partition (\S+)-(\d+): "
-    r"(\d+) \(incoming seq\. number\), (\d+) \(current end sequence number\)"
-)
+from tests.chaos.stale_verification import out_of_order
 
 
 class Unrecognized(NamedTuple):
@@ -38,9 +33,7 @@ class Unrecognized(NamedTuple):
 def unrecognized_batches(cluster: LocalKafka, topic: str) -> Sequence[Unrecognized]:
     """Return the retries of a topic that brokers refused though their numbers are stored."""
     refusals = {
-        Unrecognized(*map(int, (producer_id, *numbers)))
-        for node in cluster.nodes
-        for producer_id, name, *numbers in _REFUSED.findall(node.log.read_text(errors="replace"))
-        if name == topic
+        Unrecognized(*numbers)
+        for numbers in out_of_order(cluster, topic, "current end sequence number")
     }
     return sorted(refusal for refusal in refusals if refusal.sequence <= refusal.last)

@@ -30,11 +30,17 @@ def check_observation(value: Any) -> None:
     Raises:
         ConfigurationError: It is neither a name nor an Observation.
     """
-    is_observation = type(value).__name__ == "Observation"  # there are two classes of this name
-    if not is_observation and not (isinstance(value, str) and value):
+    if not can_observe(value):
         raise ConfigurationError(
             f"observation: pass an Observation or a name, not {type(value).__name__}"
         )
+
+
+def can_observe(value: Any) -> bool:
+    """Whether a value is an Observation, or a name of one."""
+    # Spark Connect has another class with this name.
+    is_observation = type(value).__name__ == "Observation" and hasattr(type(value), "get")
+    return is_observation or (isinstance(value, str) and bool(value))
 
 
 def topic_names(topics: Any, function: str, *, folders: str) -> str | None:

@@ -156,14 +156,14 @@ def _define_stored(
         return
     all_rows = with_suffix(name, JUDGED)
     # What the options say of the query and its files, but not of the table's columns.
-    of_query = {key: options[key] for key in ("spark_conf", "format") if key in options}
+    of_query = _chosen(options, "spark_conf", "format")
     define(name=all_rows, comment=_comment_on_judged(name), **of_query)(
         lambda: with_failed(expected.query(), expectations, name)
     )
     of_table = {key: value for key, value in options.items() if key != "spark_conf"}
     define(**{**of_table, "name": name})(lambda: kept(reader(all_rows), expectations))
-    of_files = {key: options[key] for key in ("format",) if key in options}
-    _define_quarantines(partial(define, **of_files), reader, name, expectations)
+    define_as_files = partial(define, **_chosen(options, "format"))
+    _define_quarantines(define_as_files, reader, name, expectations, all_rows)
     _define_counts(name, expectations, all_rows)
 
 
@@ -172,8 +172,8 @@ def _define_quarantines(
     reader: Callable[[str], DataFrame],
     name: str,
     expectations: tuple[Expectation, ...],
+    all_rows: str,
 ) -> None:
-    all_rows = with_suffix(name, JUDGED)
     for position, expectation in enumerate(expectations):
         if expectation.into:
             rows = partial(_quarantined_rows, reader, all_rows, position, expectation)
@@ -233,7 +233,7 @@ def create_streaming_table(
                 _define_counts(name, expectations)
             return
         all_rows = with_suffix(name, JUDGED)
-        of_files = {key: options[key] for key in ("format",) if key in options}
+        of_files = _chosen(options, "format")
         pipelines.create_streaming_table(all_rows, comment=_comment_on_judged(name), **of_files)
         targets[name] = _Target(all_rows, expectations)
 
@@ -348,6 +348,10 @@ def _define_counts(
     pipelines.materialized_view(
         name=with_suffix(name, COUNTS), comment=f"How many rows of {name} meet its expectations"
     )(counts)
+
+
+def _chosen(options: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: options[key] for key in keys if key in options}
 
 
 def _comment_on_judged(name: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.all_objections import WARNING_MODES
 from penstock.engine.verdict import Outcome
+from penstock.spark.arguments import can_observe
 from penstock.spark.rows.values import VERDICT
 
 if TYPE_CHECKING:
@@ -32,17 +33,12 @@ def observed(
     """
     if observation is None:
         return judged_rows
-    if not (isinstance(observation, str) and observation) and not _is_observation(observation):
+    if not can_observe(observation):
         raise ConfigurationError(
             f"{function}: observation must be an Observation of Spark, or a name, not "
             f"{type(observation).__name__}"
         )
     return judged_rows.observe(observation, *_counts(plan))
-
-
-def _is_observation(value: Any) -> bool:
-    # A class of its own with Spark Connect.
-    return type(value).__name__ == "Observation" and hasattr(type(value), "get")
 
 
 def _counts(plan: RowPlan) -> list[Column]:
