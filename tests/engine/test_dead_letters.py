@@ -4,9 +4,9 @@ import pytest
 
 from penstock.engine.modes.dead_letters import (
     Attempts,
+    LetterHeaders,
     Origin,
     PartialOrigin,
-    ReasonHeaders,
     is_dead_letter,
     own_headers,
     read_origin,
@@ -72,7 +72,7 @@ def test_a_dead_letter_names_its_original_topic():
 def test_places_of_files_that_are_not_known():
     unknown, why = PartialOrigin(None, None, None, None), refused_record("why", "p")
     assert read_origin(headers(partition=b"5"), unknown) == unknown._replace(partition=5)
-    written = dict(ReasonHeaders().of_record(why, [], unknown))
+    written = dict(LetterHeaders().of_record(why, [], unknown))
     names = ("__dlq.errors.topic", "__dlq.errors.partition", "__dlq.errors.offset",
              "__penstock.timestamp")  # fmt: skip
     assert [written[name] for name in names] == [None] * 4
@@ -88,7 +88,7 @@ def test_own_headers_are_those_of_others():
 
 
 def test_each_letter_has_its_own_place_and_reason():
-    written = ReasonHeaders()
+    written = LetterHeaders()
     for count in range(3000):  # more than are kept
         origin = Origin(f"täg{count}", count, count + 1, count + 2)
         verdict = refused_record(f"reason {count % 1500}", "Policy")

@@ -5,8 +5,9 @@ the cluster cannot be reached or failed, an address is in use. A traceback only 
 
 A command reads its arguments, calls the gateway, a job or the engine, and prints what they return;
 it decides nothing by itself. Its file is imported when it is chosen, so that `--help` is quick.
-`checks` has the parts of `check`, `jobs` what the commands over stored records share, `process`
-signals, logs and systemd. Begin with the file of a command, such as `audit.py`.
+`checks` has the parts of `check`, `jobs` what the commands over stored records share, `output` what
+is printed, `process` signals, logs and systemd. A file is a command if `COMMANDS` has its name.
+Begin with the file of a command, such as `audit.py`.
 """
 
 from __future__ import annotations

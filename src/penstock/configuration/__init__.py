@@ -1,8 +1,9 @@
 """The configuration file: its keys, its values, its errors.
 
 `keys` declares the keys of the file, `topic_keys` those of topics; `file` reads a file into a
-`model`, and each error names the key and says what is right. `processes` runs the code of users
-that a file names, in processes that end. Values are checked here and nowhere else.
+`model`, and each error names the key and says what is right. `clients` reads the keys after
+`upstream.` and those of a schema registry. `processes` runs the code of users that a file names, in
+processes that end. Values are checked here, but for what needs a library or another file.
 
 The model is imported when a file is read: policy workers and Spark's executors import this
 package, too, and do without pydantic. They get a `PolicyConfiguration`. Nothing here opens a

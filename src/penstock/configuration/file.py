@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from penstock.configuration.clients.stores import CHAIN, KEY, TRUSTED
-from penstock.configuration.clients.upstream_keys import check_upstream
+from penstock.configuration.clients.upstream_keys import read_upstream_login
 from penstock.configuration.declared_keys import (
     VALIDATION,
     declared_by_own,
@@ -201,7 +201,7 @@ def read_configuration(
         configuration = Configuration.model_validate(values)
     except ValidationError as error:
         raise ConfigurationError(_describe(file, error, shown)) from None
-    check_upstream(configuration.upstream_properties, f"{file}: upstream.")
+    read_upstream_login(configuration.upstream_properties, f"{file}: upstream.")
     _check_dead_letter_topics(configuration)
     _check_allowed(file, configuration.topic_settings_keys_allowed, keys)
     return configuration

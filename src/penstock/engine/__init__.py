@@ -6,5 +6,6 @@ with them, after `interceptors` have run; `modes` says what becomes of a refused
 runs chains in processes that can be killed.
 
 A verdict depends on nothing but the plan and the record: nothing here knows whether it serves a
-request or a job. Only `workers` starts processes. Begin with `verdict.py` and `chain.py`.
+request or a job. `workers` starts the processes that judge, `plans.imported_files` those that
+import the files of users. Begin with `verdict.py` and `chain.py`.
 """

@@ -15,7 +15,7 @@ from penstock.gateway.produce.framework_losses import FrameworkLosses
 from penstock.gateway.produce.lookups.cleanup_policies import CleanupPolicies
 from penstock.gateway.produce.lookups.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.lookups.write_rights import WriteRights
-from penstock.gateway.produce.postponed_batches import PostponedBatches
+from penstock.gateway.produce.missing_batches import MissingBatches
 from penstock.gateway.sessions.memory import READ_BYTES
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class GatewayParts:
         self.framework_losses = FrameworkLosses(
             CleanupPolicies(self.cluster.cleanup_policies, tasks.run, self.clock)
         )
-        self.postponed = PostponedBatches(self.clock)
+        self.missing_batches = MissingBatches(self.clock)
         self.bad_shares = BadShares(self.clock)
         self.write_rights = WriteRights(self.clock)
         names = LetterNames(self, configuration.own_topics, PolicyChecks(self).creation)

@@ -7,5 +7,5 @@ this process (`--local`). `plan` has the policies of each topic. `topics` finds 
 
 Nothing here imports PySpark, which `penstock.spark` does, above it, nor the gateway. A job deletes
 only what it has read and written elsewhere. Begin with `audit.py`, which only reads, and then read
-`tasks/writing_task.py` and `batches/split.py`.
+`writing_job.py`, `tasks/writing_task.py` and `batches/split.py`.
 """

@@ -22,8 +22,9 @@ or, over any frame with the columns of Spark's Kafka source::
 Needs `penstock-kafka[spark]`, also on Spark's executors.
 
 Only this package imports PySpark. It distributes: `execution` runs tasks of `penstock.jobs`,
-`frames` and `values` are rows and columns, `source`, `sink` and `streams` read and write. What a
-record is worth, `penstock.engine` decides. Begin with `functions.py` and `verdicts.py`.
+`jobs` are those over frames, `frames` and `values` are columns of records, `rows` are those of any
+table, `pipelines` are declarative pipelines; `source`, `sink` and `streams` read and write. The
+verdict on a record is `penstock.engine`'s. Begin with `functions.py` and `verdicts.py`.
 """
 
 from __future__ import annotations

@@ -472,13 +472,13 @@ def test_only_the_topic_of_a_batch_that_has_to_be_retried_is_not_judged_natively
     batch = encode_batch([Record(0, b'"k1"', b'{"id": 1, "name": "n"}')])
     frames = {topic: request_frame(produce_request([(topic, [(0, batch)])]), 1) for topic in TOPICS}
     key, producer = ProducerKey("first", 0, 7, ""), BatchProducer(7, 0, 5, 1, False)
-    talk.postponed.answered(key, producer, 1, is_retriable=True)
+    talk.missing_batches.answered(key, producer, 1, is_retriable=True)
     talk.lane.forget_numbered("first")
     assert [native_forwards(talk, frames[topic]) for topic in TOPICS] == [False, True, True]
     for frame in frames.values():
         learn(talk, frame)
     assert [native_forwards(talk, frames[topic]) for topic in TOPICS] == [False, True, True]
-    talk.postponed.answered(key, producer, 1, is_retriable=False)
+    talk.missing_batches.answered(key, producer, 1, is_retriable=False)
     learn(talk, frames["first"])
     assert native_forwards(talk, frames["first"])
 

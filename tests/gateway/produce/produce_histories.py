@@ -19,7 +19,7 @@ from penstock.gateway.produce.bad_shares import BadShares
 from penstock.gateway.produce.dead_letters.failures import LettersRefused
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.lookups.max_message_bytes import MaxMessageBytes
-from penstock.gateway.produce.postponed_batches import PostponedBatches
+from penstock.gateway.produce.missing_batches import MissingBatches
 from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.kafka.records.header import read_producer
 from penstock.kafka.wire.requests.produce import ProduceRequest
@@ -51,13 +51,13 @@ class Connection(Talk):
     def __init__(
         self,
         producers: Producers,
-        postponed_batches: PostponedBatches,
+        missing_batches: MissingBatches,
         *,
         describes_producers: bool,
     ) -> None:
         super().__init__(judged=frozenset(TOPICS) - {FREE})
         self.producers = producers
-        self.postponed = postponed_batches
+        self.missing_batches = missing_batches
         self.dead_letters = Letters()
         self.bad_shares = BadShares(_clock)
         self.max_message_bytes = MaxMessageBytes(_clock)
@@ -91,7 +91,7 @@ class History:
         self._random = random.Random(seed)
         held = self._random.choice((0, 10**6))  # without memory, batches are judged again
         producers = Producers(now=_clock, held_max_bytes=held)
-        batches = PostponedBatches(_clock)
+        batches = MissingBatches(_clock)
         is_new = self._random.random() < 0.5  # the broker supports DescribeProducers
         self._talks = [Connection(producers, batches, describes_producers=is_new) for _ in range(2)]
         self._acks = self._random.choice((1, 1, 1, 1, 0))
@@ -136,7 +136,9 @@ class History:
         data = talk.broker.take()
         talk.to_answer += [frame for frame in frames_of(data) if self._acks or frame[5]]
         self.record.append((number, data, talk.client.take(), talk.done, len(talk.refusals)))
-        self.record.append((len(talk.verdicts), len(talk.dead_letters.stored), len(talk.postponed)))
+        self.record.append(
+            (len(talk.verdicts), len(talk.dead_letters.stored), len(talk.missing_batches))
+        )
         self.record.append((bool(talk.producers.arrivals), talk.producers.translated))
 
     # The client

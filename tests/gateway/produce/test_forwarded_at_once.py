@@ -338,7 +338,7 @@ def test_a_batch_without_policies_waits_while_an_earlier_batch_has_to_be_retried
     talk = talk_with(Inline())
     batch = encode_batch(values(b"x"), producer_id=7, producer_epoch=0, base_sequence=5)
     key, before = ProducerKey("free", 0, 7, ""), BatchProducer(7, 0, 4, 1, False)
-    talk.postponed.answered(key, before, talk.session.number, is_retriable=True)
+    talk.missing_batches.answered(key, before, talk.session.number, is_retriable=True)
     talk.session.client_data(request_frame(produce_request([("free", [(0, batch)])]), 1))
     assert talk.broker.take() == b""
     answers = produced(parse_response(talk.client.take(), 0, 9))

@@ -11,7 +11,7 @@ from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.produce import forwarded_at_once
 from penstock.gateway.produce import partition as partitions
 from penstock.gateway.produce import request as requests
-from penstock.gateway.produce.postponed_batches import PostponedBatches
+from penstock.gateway.produce.missing_batches import MissingBatches
 from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.produce.producer_state.arrivals import Arrivals
 from penstock.gateway.produce.request import SLICE
@@ -79,7 +79,7 @@ def most_in_a_turn(monkeypatch):
     count(forwarded_at_once, "is_topic_name")
     count(forwarded_at_once, "is_topic_name")
     count(partitions, "read_producer")
-    count(PostponedBatches, "answered")
+    count(MissingBatches, "answered")
     count(ProduceResponse, "partition_response")
     count(Arrivals, "add")
     for name in ("find", "decide", "on_response", "refuse"):
@@ -142,7 +142,7 @@ async def test_a_refused_request(make, verdict, most_in_a_turn):
     found = produced(parse_response(talk.client.take(), 0, 9))
     assert {result.error_code for result in found.values()} == {verdict.code}
     assert not talk.broker.data
-    assert bool(len(talk.postponed)) == (verdict is LATER and make is Judged)
+    assert bool(len(talk.missing_batches)) == (verdict is LATER and make is Judged)
     assert max(most.values()) <= 2 * SLICE, most
 
 

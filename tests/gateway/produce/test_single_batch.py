@@ -155,7 +155,7 @@ def test_a_batch_behind_a_batch_that_is_to_be_retried_is_to_be_retried():
     talk.decide()
     talk.decide()
     assert talk.broker.take() == request(3, batch(b"a", first=0)) + request(4, batch(b"b", first=1))
-    assert not talk.postponed
+    assert not talk.missing_batches
 
 
 def test_records_are_counted_once_also_of_a_batch_that_then_takes_all_steps():
@@ -253,7 +253,7 @@ def history(seed, monkeypatch, *, single):
         talk_to_broker()
         got.append(("client", talk.client.take()))
         got.append((talk.session.held_bytes, talk.session.waiting_bytes, len(waiting(talk))))
-    got.append((counted(talk), len(talk.refusals), len(talk.postponed), talk.done))
+    got.append((counted(talk), len(talk.refusals), len(talk.missing_batches), talk.done))
     talk.session.closed()
     return got
 

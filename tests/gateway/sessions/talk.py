@@ -13,8 +13,8 @@ from penstock.gateway.admin.topic_configs import TopicConfigs
 from penstock.gateway.context.turns import Turns
 from penstock.gateway.produce.lookups.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.lookups.write_rights import WriteRights
+from penstock.gateway.produce.missing_batches import MissingBatches
 from penstock.gateway.produce.policy_set import PolicySet
-from penstock.gateway.produce.postponed_batches import PostponedBatches
 from penstock.gateway.produce.producer_state.all_producers import Producers
 from penstock.gateway.sessions.routes import Route, handled_by, route
 from penstock.gateway.sessions.session import Session
@@ -67,7 +67,7 @@ class Talk:
     refusals: list = field(default_factory=list)
     withdrawn: list = field(default_factory=list)
     left: list = field(default_factory=list)
-    postponed: PostponedBatches = field(default_factory=PostponedBatches)
+    missing_batches: MissingBatches = field(default_factory=MissingBatches)
     turns: Turns = field(default_factory=lambda: Turns(call_soon))
     done: bool = False
     peer: str | None = None

@@ -14,7 +14,7 @@ CLIENT_ID: Final = "penstock"
 """The client id where the file has no `upstream.client.id`."""
 
 
-def check_upstream(properties: Mapping[str, str], where: str) -> Login | None:
+def read_upstream_login(properties: Mapping[str, str], where: str) -> Login | None:
     """Check the keys after `upstream.`, as far as that needs no file and no connection.
 
     Args:

@@ -224,7 +224,7 @@ def own_headers(
     return tuple(header for header in headers if not (header[0] or "").startswith(prefixes))
 
 
-class ReasonHeaders:
+class LetterHeaders:
     """Writes the headers of dead letters; the texts of one verdict are encoded once."""
 
     def __init__(self) -> None:
@@ -295,6 +295,15 @@ class ReasonHeaders:
                 (REASON, text),
             )
         return headers
+
+
+def returning_headers(origin: Origin | PartialOrigin) -> tuple[tuple[str, bytes | None], ...]:
+    """Return the headers that a letter's record has, besides its own, when it returns.
+
+    Args:
+        origin: Where the record first was, with the number of its earlier returns.
+    """
+    return (REPLAYS, b"%d" % (origin.replays + 1)), (TIMESTAMP, _text(origin.timestamp))
 
 
 def _text(number: int | None) -> bytes | None:

@@ -18,7 +18,7 @@ from penstock.engine.modes.dead_letters import (
     PREFIXES,
     REPLAYS,
     TIMESTAMP,
-    ReasonHeaders,
+    LetterHeaders,
     read_replays,
 )
 from penstock.engine.modes.marks import PREFIX as MARKS
@@ -131,7 +131,7 @@ def _headers(
     ids = _ids(batch, place, positions)
     if not place.with_context:
         return [[(ID, letter_id)] for letter_id in ids]
-    records, reasons = batch.records, ReasonHeaders()
+    records, reasons = batch.records, LetterHeaders()
     timestamps = records.timestamps
     returned = records.headers if records.has_header(REPLAYS) else None
     header_cache: dict[Blame, Headers] = {}  # most letters of a batch say the same

@@ -15,7 +15,7 @@ from penstock.kafka.wire.errors import WireError
 
 if TYPE_CHECKING:
     from penstock.gateway.observing.metrics.counts import GatewayCounts
-    from penstock.gateway.produce.postponed_batches import PostponedBatches
+    from penstock.gateway.produce.missing_batches import MissingBatches
     from penstock.gateway.sessions.routes import Route
 
 _LAST_VERSION: Final = 31
@@ -44,7 +44,7 @@ class ForwardingGateway(RoutingGateway, Protocol):
     """A gateway whose connections are forwarded."""
 
     @property
-    def postponed(self) -> PostponedBatches:
+    def missing_batches(self) -> MissingBatches:
         """The batches whose retry has to arrive before later batches."""
 
     @property

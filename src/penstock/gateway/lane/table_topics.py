@@ -54,14 +54,14 @@ class TableTopics(KnownTopics):
         settings, their names are remembered for as long as the connection knows the names of their
         ids.
         """
-        postponed = self._gateway.postponed
+        missing_batches = self._gateway.missing_batches
         are_stored = self._gateway.topic_configs.are_stored
         plans = {topic.key: plan for plan, topic in judged_topics}
         for topic in topics:
             plan = plans.get(topic.key)
             judges = self._judges(plan) if plan is not None else []
             name = names.name(topic.topic_id) if topic.topic_id is not None else topic.name
-            if name is None or postponed.has_topic(name):
+            if name is None or missing_batches.has_topic(name):
                 continue
             is_unnumbered = plan is not None and plan.quarantines
             if judges is None:

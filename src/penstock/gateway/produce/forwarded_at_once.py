@@ -143,7 +143,7 @@ def _judged_topics(
             return None
         if of_topic is not None:
             topic_plans.append((of_topic, topic))
-        elif gateway.postponed.has_topic(name_and_configs[0]):
+        elif gateway.missing_batches.has_topic(name_and_configs[0]):
             return None
     return topic_plans
 
@@ -152,7 +152,7 @@ def is_decided_by_topics(policies: PolicySet) -> bool:
     """Return whether a topic's name or id alone may decide which policies judge its batches.
 
     Then that is so until the policies, or the configs of a topic, change, and while no batch for
-    the topic is postponed, and none of its batches may have to be changed (`_may_be_changed`).
+    the topic is missing, and none of its batches may have to be changed (`_may_be_changed`).
     """
     return not policies.whole_request
 
@@ -279,15 +279,15 @@ def _is_in_order(
     name: str, topic: TopicData, request: ProduceRequest, connection: ProduceConnection
 ) -> bool:
     """Return whether no earlier batch for a topic has to be retried first."""
-    postponed = connection.gateway.postponed
-    if not (connection.has_undecided or postponed):
+    missing_batches = connection.gateway.missing_batches
+    if not (connection.has_undecided or missing_batches):
         return True
     principal = connection.authentication.principal or ""
     for partition in topic.partitions:
         producer = read_producer(request.records(partition))
         if producer is not None and producer.producer_id >= 0:
             key = ProducerKey(name, partition.number, producer.producer_id, principal)
-            if connection.has_undecided or key in postponed:
+            if connection.has_undecided or key in missing_batches:
                 return False
     return True
 

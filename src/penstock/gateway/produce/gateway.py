@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.framework_losses import FrameworkLosses
     from penstock.gateway.produce.lookups.max_message_bytes import MaxMessageBytes
     from penstock.gateway.produce.lookups.write_rights import WriteRights
+    from penstock.gateway.produce.missing_batches import MissingBatches
     from penstock.gateway.produce.policy_set import PolicySet
-    from penstock.gateway.produce.postponed_batches import PostponedBatches
     from penstock.gateway.produce.producer_state.all_producers import Producers
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
     from penstock.gateway.refusal_log import Refused
@@ -113,7 +113,7 @@ class ProduceGateway(RoutingGateway, Protocol):
         """Begin to keep that; it takes a moment."""
 
     @property
-    def postponed(self) -> PostponedBatches:
+    def missing_batches(self) -> MissingBatches:
         """The batches whose retry has to arrive before later batches."""
 
     @property

@@ -284,7 +284,7 @@ class ProduceExchange(Held):
         """Decide; return whether it is decided."""
         if self._order and not (yield from self._is_order_known(is_next=is_next)):
             return False
-        if self._order and (yield from self._order.postpone()) and self.policies.whole_request:
+        if self._order and (yield from self._order.keep_back()) and self.policies.whole_request:
             self._refuse_all()
         if self._request.answered:
             yield from self._intercepted.on_early_responses()

@@ -1,6 +1,6 @@
 """Decides which batches of a request have to be retried, because an earlier batch has to.
 
-For topics whose batches are sent unchanged. `postponed_batches` has the rule, and the state
+For topics whose batches are sent unchanged. `missing_batches` has the rule, and the state
 of each producer. The batches of other topics are kept in order by their sequence numbers:
 `producer_state.producer.earlier_batches` decides about them.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.gateway.produce.lookups.last_sequences import not_read
-from penstock.gateway.produce.postponed_batches import TEXT
+from penstock.gateway.produce.missing_batches import TEXT
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.request import SLICE
 from penstock.kafka.records.header import is_intact
@@ -47,15 +47,15 @@ def producer_ids(batches: Sequence[SentBatch]) -> ProducerIds:
 class SendOrder:
     """The order of one request's batches behind those of earlier requests."""
 
-    __slots__ = ("_postponed", "_request")
+    __slots__ = ("_missing", "_request")
 
     def __init__(self, request: ReceivedRequest) -> None:
         self._request = request
-        self._postponed = request.gateway.postponed
+        self._missing = request.gateway.missing_batches
 
     def __bool__(self) -> bool:
         """Whether a batch of a producer has to be retried; usually there is none."""
-        return bool(self._postponed)
+        return bool(self._missing)
 
     @property
     def _connection(self) -> int:
@@ -68,7 +68,7 @@ class SendOrder:
             After each slice.
         """
         batches: list[SentBatch] = []
-        for steps, batch in enumerate(self._unanswered(self._postponed.may_be_past), 1):
+        for steps, batch in enumerate(self._unanswered(self._missing.may_be_past), 1):
             if steps % SLICE == 0:
                 yield
             if batch is not None:
@@ -86,11 +86,11 @@ class SendOrder:
         """
         for partition, key, _ in batches:
             last = last_sequences.get((key.topic, key.partition))
-            self._postponed.on_last_sequence(key, last)
+            self._missing.on_last_sequence(key, last)
             if last is not None and last.code in RETRIABLE:
                 self._request.answer(partition, not_read(last.code))
 
-    def postpone(self) -> Slices[bool]:
+    def keep_back(self) -> Slices[bool]:
         """Respond with a retriable error to batches behind a batch that has to be retried.
 
         Yields:
@@ -100,7 +100,7 @@ class SendOrder:
             Whether that concerns a batch of the request.
         """
         is_any = False
-        for steps, batch in enumerate(self._unanswered(self._postponed.overtakes), 1):
+        for steps, batch in enumerate(self._unanswered(self._missing.overtakes), 1):
             if steps % SLICE == 0:
                 yield
             if batch is not None:
@@ -117,7 +117,7 @@ class SendOrder:
         request = self._request
         if request.data.acks == 0:
             return
-        if not self._postponed and not any(map(request.is_retried, request.answered)):
+        if not self._missing and not any(map(request.is_retried, request.answered)):
             return
         for steps, batch in enumerate(self._sent(), 1):
             if steps % SLICE == 0:
@@ -126,9 +126,9 @@ class SendOrder:
                 continue
             partition, key, producer = batch
             if not request.is_retried(partition):
-                self._postponed.answered(key, producer, self._connection, is_retriable=False)
+                self._missing.answered(key, producer, self._connection, is_retriable=False)
             elif is_intact(partition.data):  # its sequence number may be wrong otherwise
-                self._postponed.answered(key, producer, self._connection, is_retriable=True)
+                self._missing.answered(key, producer, self._connection, is_retriable=True)
                 if request.gateway.lane is not None:
                     request.gateway.lane.forget_numbered(key.topic)
 

@@ -177,7 +177,7 @@ class SingleBatch(ProduceExchange):
         if not self._takes_all_steps:
             if not self._is_accepted:
                 return False
-            if not self._connection.gateway.postponed:
+            if not self._connection.gateway.missing_batches:
                 self.transition_to(ExchangeState.READY)
                 return True
             self._continue_in_all_steps()

@@ -4,6 +4,6 @@ A task is a range of one source partition, read with `penstock.kafka.client`, ju
 of its topic, and written with the position of the source in the same transaction. What runs tasks,
 such as `penstock.spark`, calls it for each range, in a worker::
 
-    job = Split(Judge(chain, topic_id), orders, accepted=clean, rejected=dead)
+    job = Split(BatchJudge(chain, topic_id), "orders", 0, accepted=clean, rejected=dead)
     result = run(range_task(connection, offsets, position_task, run="..."), job)
 """

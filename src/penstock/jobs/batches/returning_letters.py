@@ -15,8 +15,8 @@ from penstock.engine.modes import dead_letters
 from penstock.engine.modes.dead_letters import (
     NOWHERE,
     Attempts,
+    LetterHeaders,
     PartialOrigin,
-    ReasonHeaders,
     format_of,
     is_letter,
     is_of_share_group,
@@ -166,7 +166,7 @@ class Redrive:
         self._topics = topics
         self._originals = originals
         self._clock = clock
-        self._headers = ReasonHeaders()
+        self._headers = LetterHeaders()
         self._refusals = RefusedLetters(target.topic)
         self._is_committing = False
         self._first_offsets: OrderedDict[bytes, int] = OrderedDict()
@@ -382,7 +382,10 @@ class Redrive:
                 letters.other_headers,
                 (letters.keys, letters.values),
                 [
-                    letters.restored(position) + _returning(letters.origins[position])
+                    [
+                        *letters.restored(position),
+                        *dead_letters.returning_headers(letters.origins[position]),
+                    ]
                     for position in positions[start:end]
                 ],
                 letters.prefixes[positions[0]],
@@ -466,11 +469,3 @@ def _with_originals(batch: StoredBatch, originals: Mapping[int, Original]) -> Ke
 
 def _record_count(batch: bytes | memoryview) -> int:
     return int.from_bytes(batch[COUNT_AT : COUNT_AT + 4])
-
-
-def _returning(origin: PartialOrigin) -> list[tuple[str, bytes | None]]:
-    """Return the headers that a record has which returns, besides its own."""
-    return [
-        (dead_letters.REPLAYS, b"%d" % (origin.replays + 1)),
-        (dead_letters.TIMESTAMP, b"%d" % (origin.timestamp or 0)),
-    ]

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock.engine.chain import remaining_positions
-from penstock.engine.modes.dead_letters import Origin, ReasonHeaders
+from penstock.engine.modes.dead_letters import LetterHeaders, Origin
 from penstock.engine.verdict import REJECTED
 from penstock.jobs.batches.buffers import DeadLetterBuffer
 from penstock.jobs.batches.outgoing_records import OutgoingRecords
@@ -57,7 +57,7 @@ class Split:
         self._judge = judge
         self._source = Partition(topic, partition)
         self._outgoing = OutgoingRecords(self._source, accepted)
-        self._headers = ReasonHeaders()
+        self._headers = LetterHeaders()
         self._letters = DeadLetterBuffer(self._source, rejected, clock)
 
     def process(self, batch: StoredBatch, counts: RecordCounts) -> Iterator[OutgoingBatch]:

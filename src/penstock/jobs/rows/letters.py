@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.modes.dead_letters import PartialOrigin, ReasonHeaders
+from penstock.engine.modes.dead_letters import LetterHeaders, PartialOrigin
 from penstock.policy import Header
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ class DeadLetters:
     """Makes dead letters; the texts of a verdict are encoded once."""
 
     def __init__(self) -> None:
-        self._reasons = ReasonHeaders()
+        self._reasons = LetterHeaders()
 
     def first(self, row: RecordRow, verdict: PolicyVerdict) -> RecordRow:
         """Return a refused record as a dead letter; one that is a letter keeps its first place."""

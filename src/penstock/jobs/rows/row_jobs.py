@@ -11,19 +11,18 @@ Spark runs `redrive` in its tasks as well (`penstock.spark.jobs.redrive`).
 from __future__ import annotations
 
 from collections import deque
-from itertools import groupby
+from itertools import groupby, starmap
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.modes.dead_letters import (
     NOWHERE,
-    REPLAYS,
-    TIMESTAMP,
     PartialOrigin,
     format_of,
     is_letter,
     own_headers,
     prefixes_of,
     read_origin,
+    returning_headers,
 )
 from penstock.engine.verdict import REJECTED, Outcome
 from penstock.jobs.batches.letter_outcomes import DROPPED, RETURNED, sink_of
@@ -196,9 +195,7 @@ def _judged_again(
 
 def _returned(result: JudgedRow, origin: PartialOrigin) -> RecordRow:
     """Return an accepted record as it returns to its topic."""
-    time = None if origin.timestamp is None else b"%d" % origin.timestamp
-    more = Header(REPLAYS, b"%d" % (origin.replays + 1)), Header(TIMESTAMP, time)
-    headers = (*result.row.headers, *more)
+    headers = (*result.row.headers, *starmap(Header, returning_headers(origin)))
     return result.row._replace(key=result.key, value=result.value, headers=headers)
 
 

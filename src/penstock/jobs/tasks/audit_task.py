@@ -1,4 +1,4 @@
-"""What a task of an audit does in Spark's Python workers: raw batches in, counts out."""
+"""A task of an audit, in a worker of Spark or in this process: raw batches in, counts out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task of `split`, `redact` and `redrive` does in Spark's Python workers.
+"""What a task of `split`, `redact` and `redrive` does, in a worker of Spark or in this process.
 
 Raw batches are read, judged and written. Each range is the job's complete part of a partition, in
 order, and has one writer at a time: an attempt continues at the last commit of another. An

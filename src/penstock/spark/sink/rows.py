@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.modes.dead_letters import Origin, ReasonHeaders
+from penstock.engine.modes.dead_letters import LetterHeaders, Origin
 from penstock.engine.verdict import REJECTED, Outcome, PolicyVerdict
 from penstock.jobs.batches.gathered_records import GatheredRecord, GatheredRecords, partition_for
 from penstock.kafka.client.protocol.produced_batches import BatchSource
@@ -103,7 +103,7 @@ class OutgoingRows:
         self._judge = judge
         self._spread = task
         self._clock = clock
-        self._reasons = ReasonHeaders()
+        self._reasons = LetterHeaders()
         self._waiting = GatheredRecords(codec=codec)
         self.counts: Counter[str] = Counter()
         """Records by outcome."""

@@ -239,7 +239,7 @@ class InterceptedBatches:
             self._decide(partition, on_written)
         self.received.depart()
         if self._request.policies.whole_request:
-            self._postpone_all()
+            self._keep_back_all()
 
     def _decide(self, partition: ProducePartition, on_written: Callable[[], None]) -> None:
         identity = partition.identity
@@ -260,7 +260,7 @@ class InterceptedBatches:
         """Whether nothing has to be written any more before the batches go."""
         return not self._decisions.unwritten
 
-    def _postpone_all(self) -> None:
+    def _keep_back_all(self) -> None:
         """Answer all batches of the request with a retriable error if one cannot be sent."""
         if not self._request.answered:
             return
@@ -327,11 +327,11 @@ class InterceptedBatches:
 
     def _send_all_or_none(self) -> None:
         """Send no batch of the request if one of them must not be sent now."""
-        self._postpone_all()
+        self._keep_back_all()
         if any(map(self._sent.is_held_up, self._batches)):
             if not self._batches[0].is_answered:
                 self._request.answer(self._batches[0], error_response(REQUEST_TIMED_OUT))
-            self._postpone_all()
+            self._keep_back_all()
 
     def _send(self, partition: ProducePartition) -> Sequence[Buffer] | None:
         """Mark one batch as sent; return the bytes to send instead, if there are any."""

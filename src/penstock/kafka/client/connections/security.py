@@ -11,7 +11,7 @@ import structlog
 from penstock.configuration.clients.jaas import jaas_options
 from penstock.configuration.clients.stores import location_of
 from penstock.configuration.clients.tls import client_context
-from penstock.configuration.clients.upstream_keys import check_upstream
+from penstock.configuration.clients.upstream_keys import read_upstream_login
 from penstock.configuration.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def connection_options(properties: Mapping[str, str], file: Path) -> dict[str, A
     Raises:
         ConfigurationError: A value, a file or a library is missing or not usable.
     """
-    login = check_upstream(properties, f"{file}: upstream.")
+    login = read_upstream_login(properties, f"{file}: upstream.")
     protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
     options: dict[str, Any] = {"security_protocol": protocol}
     if protocol.endswith("SSL"):

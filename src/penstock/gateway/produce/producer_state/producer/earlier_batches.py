@@ -1,5 +1,6 @@
 """Decides whether a batch that may be renumbered waits for an earlier batch of its producer.
 
+A batch that waits gets a retriable error, and its client sends it again: the gateway keeps none.
 An earlier batch may have got a retriable error before it was decided here: then it has no place
 among the producer's batches yet, and a retry of it is expected. Or it is decided, and is not sent,
 not written or not stored yet.

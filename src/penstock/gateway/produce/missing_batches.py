@@ -64,7 +64,7 @@ class _First:
     requested_at: float = -math.inf
 
 
-class PostponedBatches:
+class MissingBatches:
     """The first batch of each producer and partition that has to be retried.
 
     The calls for one producer and partition are in the order of its requests. If there is no

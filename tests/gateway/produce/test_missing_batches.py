@@ -5,12 +5,12 @@ from functools import partial
 import pytest
 
 from penstock.engine.verdict import postponed, refused
-from penstock.gateway.produce import postponed_batches
-from penstock.gateway.produce.postponed_batches import (
+from penstock.gateway.produce import missing_batches
+from penstock.gateway.produce.missing_batches import (
     KEPT_MAX,
     KEPT_S,
     REQUEST_INTERVAL_S,
-    PostponedBatches,
+    MissingBatches,
 )
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.kafka.records.header import BatchProducer
@@ -40,7 +40,7 @@ class Clock:
 
 
 def kept(*responses, clock=None):
-    batches = PostponedBatches(clock or Clock())
+    batches = MissingBatches(clock or Clock())
     for batch, is_retriable in responses:
         batches.answered(KEY, batch, connection=1, is_retriable=is_retriable)
     return batches
@@ -121,7 +121,7 @@ def test_a_batch_that_is_not_retried_is_forgotten():
 
 def test_a_topic_is_known_while_any_batch_for_it_has_to_be_retried():
     clock = Clock()
-    batches = PostponedBatches(clock)
+    batches = MissingBatches(clock)
     sent = [KEY, KEY._replace(partition=4), KEY._replace(principal="User:b")]
     for item in (*sent, sent[0]):
         batches.answered(item, by(4), connection=1, is_retriable=True)
@@ -135,7 +135,7 @@ def test_a_topic_is_known_while_any_batch_for_it_has_to_be_retried():
 
 def test_a_topic_is_known_as_long_as_its_last_batch_is_kept():
     clock = Clock()
-    batches = PostponedBatches(clock)
+    batches = MissingBatches(clock)
     batches.answered(KEY, by(4), connection=1, is_retriable=True)
     clock.now += KEPT_S - 1
     other = KEY._replace(partition=4)
@@ -149,8 +149,8 @@ def test_a_topic_is_known_as_long_as_its_last_batch_is_kept():
 
 
 def test_a_topic_whose_batches_were_evicted_is_not_known(monkeypatch):
-    monkeypatch.setattr(postponed_batches, "KEPT_MAX", 2)
-    batches = PostponedBatches(Clock())
+    monkeypatch.setattr(missing_batches, "KEPT_MAX", 2)
+    batches = MissingBatches(Clock())
     for topic in ("first", "second", "third"):
         key = KEY._replace(topic=topic)
         batches.answered(key, by(4), connection=1, is_retriable=True)
@@ -217,7 +217,7 @@ def test_if_the_broker_has_a_newer_epoch_batches_of_older_epochs_are_forwarded()
 
 @pytest.mark.thorough
 def test_the_number_of_producers_is_bounded():
-    batches = PostponedBatches(Clock())
+    batches = MissingBatches(Clock())
     for number in range(10_001):
         batches.answered(KEY._replace(producer_id=number), by(0), connection=1, is_retriable=True)
     assert not batches.overtakes(KEY._replace(producer_id=0), by(6), connection=1)
@@ -267,14 +267,16 @@ def test_batches_in_flight_after_a_postponed_batch_are_retried_in_order(producer
     talk.decide()
     talk.decide()
     assert talk.broker.take() == batch(4, 0, "judged") + batch(5, 2, "judged")
-    assert not talk.postponed
+    assert not talk.missing_batches
 
 
 class WithLastSequences(Talk):
     """A session after a postponed first batch of two records, with requests to its broker."""
 
     def __init__(self, *topics):
-        super().__init__(judged=frozenset(topics or ("judged",)), postponed=kept(clock=Clock()))
+        super().__init__(
+            judged=frozenset(topics or ("judged",)), missing_batches=kept(clock=Clock())
+        )
         self.session._supports_describe_producers = True
         self.number = 1
         self.session.client_data(sent(1, 0, *(topics or ("judged",))))
@@ -327,7 +329,7 @@ def test_a_batch_stored_through_another_gateway_is_found_at_the_broker():
     assert talk.requested_apis() == [2, 61], "ListOffsets comes first"
     talk.respond(last=3)
     assert talk.broker.take() == later
-    assert not talk.postponed
+    assert not talk.missing_batches
 
 
 def test_for_retries_without_the_first_batch_the_last_sequence_is_requested():
@@ -350,7 +352,7 @@ def test_no_batch_is_stored_after_a_gap():
     assert talk.codes() == {"judged": 7}
     requests = [talk.send(2), talk.send(4)]
     assert talk.broker.take() == b"".join(requests)
-    assert not talk.postponed
+    assert not talk.missing_batches
 
 
 @pytest.mark.parametrize(
@@ -368,7 +370,7 @@ def test_for_many_early_batches_the_last_sequence_is_requested_once(response, co
         talk.send(8 + 4 * number)
         assert talk.broker.take() == b""
         assert talk.codes() == {"judged": 7}
-    talk.postponed._clock.now += REQUEST_INTERVAL_S
+    talk.missing_batches._clock.now += REQUEST_INTERVAL_S
     talk.send(4)
     assert talk.requested_apis() == [2, 61]
 
@@ -405,7 +407,7 @@ def test_an_older_broker_gets_no_request_for_last_sequences():
     none = question[8:12] + bytes(2) + bytes(4)
     talk.session.upstream_data(framed(none))
     assert talk.codes() == {"judged": 7}
-    talk.postponed._clock.now += REQUEST_INTERVAL_S
+    talk.missing_batches._clock.now += REQUEST_INTERVAL_S
     talk.send(4)
     assert talk.broker.take() == b""
     assert talk.codes() == {"judged": 7}
@@ -425,19 +427,19 @@ def test_the_first_batch_of_a_later_connection_has_no_response_yet():
     before.session.client_data(sent(1, 0, "judged"))
     before.decide(LATER)
     before.session.closed()
-    talk = Talk(postponed=before.postponed)
+    talk = Talk(missing_batches=before.missing_batches)
 
     talk.session.client_data(sent(2, 2, "judged"))
     talk.decide()
 
     assert talk.broker.take() == sent(2, 2, "judged")
-    assert not talk.postponed
+    assert not talk.missing_batches
 
 
 def test_a_later_connection_has_its_own_order():
     before = Talk()
     before.session.client_data(sent(1, 0, "judged") + sent(2, 2, "judged"))
-    talk = Talk(postponed=before.postponed)
+    talk = Talk(missing_batches=before.missing_batches)
     talk.session.client_data(sent(3, 0, "judged") + sent(4, 2, "judged"))
     talk.decide(LATER)
     talk.decide()
@@ -447,7 +449,7 @@ def test_a_later_connection_has_its_own_order():
     assert before.broker.take() == sent(1, 0, "judged") + sent(2, 2, "judged")
 
     before, talk = Talk(), Talk()
-    talk.postponed = before.postponed
+    talk.missing_batches = before.missing_batches
     before.session.client_data(sent(1, 0, "judged") + sent(2, 2, "judged"))
     talk.session.client_data(sent(3, 0, "judged"))
     before.decide(which=1)
@@ -462,7 +464,7 @@ def test_a_batch_postponed_again_on_a_later_connection_is_the_first_from_then_on
     before = Talk()
     before.session.client_data(sent(1, 0, "judged"))
     before.decide(LATER)
-    talk = Talk(postponed=before.postponed)
+    talk = Talk(missing_batches=before.missing_batches)
     talk.session.client_data(sent(2, 2, "judged") + sent(3, 4, "judged"))
     talk.decide(LATER)
     talk.decide()
@@ -471,7 +473,7 @@ def test_a_batch_postponed_again_on_a_later_connection_is_the_first_from_then_on
     talk.decide()
     talk.decide()
     assert talk.broker.take() == sent(4, 2, "judged") + sent(5, 4, "judged")
-    assert not talk.postponed
+    assert not talk.missing_batches
 
 
 def test_only_the_partition_of_a_postponed_batch_waits():
@@ -508,7 +510,7 @@ def test_the_sequence_number_of_a_damaged_batch_delays_no_batch():
     talk = Talk()
     talk.session.client_data(sent(1, 0, "judged", crc=1))
     talk.decide(LATER)
-    assert not talk.postponed
+    assert not talk.missing_batches
 
 
 def test_with_acks_0_the_connection_is_closed():
@@ -519,7 +521,7 @@ def test_with_acks_0_the_connection_is_closed():
     assert sent(1, 0, "judged", acks=0) not in barrier
     talk.session.upstream_data(answer(int.from_bytes(barrier[8:12], "big")))
     assert talk.done
-    assert not talk.postponed
+    assert not talk.missing_batches
 
 
 def test_a_request_that_is_refused_as_a_whole_is_retried_as_a_whole():
@@ -540,7 +542,9 @@ def test_a_batch_after_a_postponed_batch_of_its_producer_is_not_forwarded_at_onc
     talk = talk_with(Inline())
     postponed_id = producer if is_behind else producer + 1
     first = BatchProducer(postponed_id, 0, 0, 2, False)
-    talk.postponed.answered(ProducerKey("judged", 0, postponed_id, ""), first, 1, is_retriable=True)
+    talk.missing_batches.answered(
+        ProducerKey("judged", 0, postponed_id, ""), first, 1, is_retriable=True
+    )
     request = sent(1, 2, "judged", producer_id=producer)
     talk.session.client_data(request)
     assert (talk.broker.take() == request) != is_behind
@@ -587,7 +591,7 @@ def by_principal(batches, principal, count, topic="orders"):
 @pytest.mark.thorough
 @pytest.mark.parametrize("greedy", ["User:greedy", "User:ANONYMOUS", ""])
 def test_batches_of_a_principal_evict_only_its_own_batches(greedy):
-    batches = PostponedBatches(Clock())
+    batches = MissingBatches(Clock())
     few = by_principal(batches, "User:few", 100)
     many = by_principal(batches, greedy, KEPT_MAX + 1000)
     later = by_principal(batches, "User:later", 100)
@@ -599,7 +603,7 @@ def test_batches_of_a_principal_evict_only_its_own_batches(greedy):
 
 @pytest.mark.thorough
 def test_many_principals_share_the_capacity():
-    batches = PostponedBatches(Clock())
+    batches = MissingBatches(Clock())
     sent = [by_principal(batches, f"User:{number}", 100) for number in range(KEPT_MAX // 100 + 50)]
     assert len(batches) == KEPT_MAX
     counts = [sum(item in batches for item in some) for some in sent]
@@ -610,7 +614,7 @@ def test_many_principals_share_the_capacity():
 @pytest.mark.thorough
 def test_batches_with_a_response_and_old_batches_are_evicted_first():
     clock = Clock()
-    batches = PostponedBatches(clock)
+    batches = MissingBatches(clock)
     first = by_principal(batches, "User:a", KEPT_MAX)
     for batch in first:
         batches.answered(batch, by(4), connection=1, is_retriable=False)
@@ -628,4 +632,4 @@ def test_a_batch_for_an_invalid_partition_does_not_have_to_be_retried():
     data = encode_batch(values(b"a", b"b"), producer_id=17, producer_epoch=0, base_sequence=0)
     talk.session.client_data(request_frame(produce_request([("orders", [(-1, data)])], acks=-1), 1))
     assert talk.client.take()
-    assert not talk.postponed
+    assert not talk.missing_batches
