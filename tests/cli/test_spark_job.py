@@ -87,31 +87,6 @@ def test_counts_are_a_sentence():
     assert spark_job.show_counts({}) == ""
 
 
-def test_the_last_setting_of_spark_applies(options):
-    assert spark_job._settings(["spark.a=1=2", "spark.b=", "spark.a=3"]) == {
-        "spark.a": "3", "spark.b": "",
-    }  # fmt: skip
-
-
-MOST = "spark.sql.execution.arrow.maxRecordsPerBatch"
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("spark.a", "--conf spark.a: must be spark.KEY=VALUE"),
-        ("a=1", "--conf a=1: must be spark.KEY=VALUE"),
-        (f"{MOST}=x", f"--conf {MOST}=x: must be 1 or more"),
-        (f"{MOST}=-1", f"--conf {MOST}=-1: must be 1 or more"),
-        (f"{MOST}=0", f"--conf {MOST}: must be 1 or more"),
-    ],
-)
-def test_a_wrong_setting_of_spark(options, setting, message):
-    with pytest.raises(ConfigurationError) as raised:
-        SparkJob(options("--conf", setting))
-    assert str(raised.value) == message
-
-
 def test_a_table_is_no_file(options):
     SparkJob(options("--input", "table:a.b", "--column", "value=payload")).check_input()
     with pytest.raises(ConfigurationError, match="--column requires --input table:NAME"):

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import re
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs.frame_jobs import FrameJobs, FrameSource
 from penstock.cli.jobs.job import CommandJob, warn, warn_of_base64
+from penstock.cli.jobs.session import CommandSession, quiet_spark, reported
 from penstock.configuration import ConfigurationError
 from penstock.configuration.arguments import bootstrap_servers
-from penstock.errors import UnavailableError
 from penstock.jobs.locations import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from penstock.spark.sink.sinks import Sinks
 
 
-_NEEDS_SPARK: Final = "needs Spark: pip install 'penstock-kafka[spark]'; or do without it: --local"
 _MASTER: Final = re.compile(
     r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[.+\]|yarn|[a-z][a-z0-9+.-]*://\S+"
 )
@@ -49,23 +47,7 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="the cluster (default: the file's upstream.bootstrap.servers)",
     )
-    parser.add_argument(
-        "--master",
-        type=master,
-        help="Spark's master (default local[*]; with spark-submit, its master)",
-    )
-    parser.add_argument(
-        "--remote",
-        metavar="sc://HOST:PORT",
-        help="a Spark Connect server, instead of a master; only for topics",
-    )
-    parser.add_argument(
-        "--conf",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a Spark setting; repeatable",
-    )
+    add_spark_arguments(parser)
     parser.add_argument(
         "--local",
         action="store_true",
@@ -78,6 +60,27 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the number of consecutive records of a stored batch that a RecordsPolicy (KIP-686) "
         "gets at a time (default 1)",
+    )
+
+
+def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of a command's session."""
+    parser.add_argument(
+        "--master",
+        type=master,
+        help="Spark's master (default local[*]; with spark-submit, its master)",
+    )
+    parser.add_argument(
+        "--remote",
+        metavar="sc://HOST:PORT",
+        help="a Spark Connect server, instead of a master; for topics, and tables that are read",
+    )
+    parser.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a Spark setting; repeatable",
     )
 
 
@@ -150,13 +153,7 @@ class SparkJob(CommandJob):
 
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__(options)
-        self._conf = _settings(options.conf)
-        self._remote: str | None = getattr(options, "remote", None)
-        if self._remote is not None:
-            from penstock.spark.execution.remote import check_remote  # noqa: PLC0415
-
-            check_remote(self._remote, options.master)
-        self._session: SparkSession | None = None
+        self.session = CommandSession(options, self.progress)
         self._record_counts: dict[ListedFiles, int] = {}
 
     @property
@@ -183,11 +180,7 @@ class SparkJob(CommandJob):
         table, _ = self._table()
         if not source or table is not None:
             return
-        if self._remote is not None:
-            raise ConfigurationError(
-                f"--input {source}: with --remote, name topics or a table; files need a session "
-                "that this command starts (--master)"
-            )
+        self.session.check_input(source)
         from penstock.jobs.files.listing import (  # noqa: PLC0415
             ListedFiles,
             find_files,
@@ -204,26 +197,12 @@ class SparkJob(CommandJob):
 
     @property
     def spark(self) -> SparkSession:
-        if self._session is None and self._remote is not None:
-            from penstock.spark.execution.remote import remote_session  # noqa: PLC0415
+        return self.session.spark
 
-            name = f"penstock {self._options.command}"
-            with self.progress.phase(f"{name}: connecting to {self._remote}"):
-                self._session = remote_session(self._remote, name, self._conf)
-        if self._session is None:
-            from penstock.spark.session import start_session  # noqa: PLC0415
-
-            name = f"penstock {self._options.command}"
-            with self.progress.phase(f"{name}: starting Spark"):
-                self._session = start_session(name, self._options.master, self._conf)
-        return self._session
-
-    @cached_property
+    @property
     def slots(self) -> int:
         """How many tasks run at a time."""
-        from penstock.spark.execution.task_slots import task_slots  # noqa: PLC0415
-
-        return task_slots(self.spark)
+        return self.session.slots
 
     @contextlib.contextmanager
     def counting_tasks(self, what: str, ranges: Sequence[OffsetRange]) -> Iterator[OffsetCounter]:
@@ -236,7 +215,7 @@ class SparkJob(CommandJob):
         Returns:
             The counter of the tasks, for `Runner.run`.
         """
-        if self._remote is None:
+        if self.session.remote is None:
             with super().counting_tasks(what, ranges) as counter:
                 yield counter
             return
@@ -269,21 +248,13 @@ class SparkJob(CommandJob):
         with self.counting(f"{verb} {self._options.input}"):
             yield source
 
-    @contextlib.contextmanager
-    def counting(self, what: str) -> Iterator[None]:
+    def counting(self, what: str) -> AbstractContextManager[None]:
         """Show how many records of files are read inside a `with` block.
 
         Args:
             what: The work, such as `judging orders.parquet`.
         """
-        if self._remote is not None:
-            with self.progress.phase(what):
-                yield
-            return
-        from penstock.spark.execution.progress import RecordsRead  # noqa: PLC0415
-
-        with self.progress.phase(what, RecordsRead(self.spark), None):
-            yield
+        return self.session.counting(what)
 
     def _topics(
         self, topics: Sequence[Topic], ranges: Sequence[OffsetRange], counter: OffsetCounter
@@ -375,7 +346,7 @@ class SparkJob(CommandJob):
         """Prepare places to write to; topics and tables have to exist. See `Sinks`."""
         from penstock.spark.sink.sinks import Sinks  # noqa: PLC0415
 
-        if self._remote is not None:
+        if self.session.remote is not None:
             raise ConfigurationError(
                 "--remote: with topics only; folders and tables need a session that this command "
                 "starts (--master)"
@@ -391,34 +362,10 @@ class SparkJob(CommandJob):
             warn(text)
         return sinks
 
-    def jvm_failure(self, error: Exception) -> str | None:
-        """Return why Spark's JVM ended by itself, if an error results from that."""
-        from penstock.spark.execution.failures import lost_its_jvm  # noqa: PLC0415
-
-        if self._session is None or self._remote is not None:
-            return None
-        from penstock.spark.session import has_stopped, jvm_failure  # noqa: PLC0415
-
-        is_lost = lost_its_jvm(error) or has_stopped(self._session)
-        return jvm_failure() if is_lost else None
-
     def close(self) -> None:
         """Close the policies and the session."""
-        from penstock.spark import close_policies  # noqa: PLC0415
-
         super().close()
-        if self._session is not None:
-            with contextlib.suppress(Exception):
-                close_policies(self._session, workers=self.slots)
-            if self._remote is not None:
-                from penstock.spark.execution.remote import stop_remote  # noqa: PLC0415
-
-                stop_remote(self._session)
-            else:
-                from penstock.spark.session import stop_session  # noqa: PLC0415
-
-                stop_session(self._session)
-            self._session = None
+        self.session.close()
 
 
 def on_spark(command_job: CommandJob, what: str) -> SparkJob:
@@ -450,38 +397,13 @@ def job(options: argparse.Namespace) -> Iterator[CommandJob]:
 
 @contextlib.contextmanager
 def _spark_job(options: argparse.Namespace) -> Iterator[SparkJob]:
-    try:
-        importlib.import_module("pyspark")  # an extra
-    except ImportError:
-        raise ConfigurationError(_NEEDS_SPARK) from None
-    from penstock.spark.execution.loggers import quiet_loggers  # noqa: PLC0415
-
-    with quiet_loggers(), _reported_job(options) as spark_job:
-        yield spark_job
-
-
-@contextlib.contextmanager
-def _reported_job(options: argparse.Namespace) -> Iterator[SparkJob]:
-    from penstock.spark.execution.failures import reason_of  # noqa: PLC0415
-
-    spark_job = SparkJob(options)
-    try:
-        yield spark_job
-    except (CommandError, ConfigurationError, KeyboardInterrupt):
-        raise
-    except Exception as error:
-        text, code = spark_job.jvm_failure(error), int(ExitCode.CLUSTER_FAILED)
-        if text is None and isinstance(error, (UnavailableError, OSError)):
-            text = str(error)
-        if text is None:
-            text, code = reason_of(error)
-        if text is None:
-            raise
-        if code == ExitCode.WRONG_USE and getattr(options, "input", None):
-            text = f"--input {options.input}: {text}"
-        raise CommandError(text, code) from error
-    finally:
-        spark_job.close()
+    with quiet_spark("; or do without it: --local"):
+        spark_job = SparkJob(options)
+        try:
+            with reported(spark_job.session, getattr(options, "input", None)):
+                yield spark_job
+        finally:
+            spark_job.close()
 
 
 def location(text: str) -> RecordLocation:
@@ -529,19 +451,3 @@ def ratio(text: str) -> float:
 def show_counts(counts: Mapping[str, Any]) -> str:
     """Write counts as a sentence."""
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
-
-
-def _settings(arguments: list[str]) -> dict[str, str]:
-    settings = {}
-    for setting in arguments:
-        key, separator, value = setting.partition("=")
-        if not separator or not key.startswith("spark."):
-            raise ConfigurationError(f"--conf {setting}: must be spark.KEY=VALUE")
-        if key == "spark.sql.execution.arrow.maxRecordsPerBatch" and not value.isdecimal():
-            raise ConfigurationError(f"--conf {setting}: must be 1 or more")
-        settings[key] = value
-    if settings.get("spark.sql.execution.arrow.maxRecordsPerBatch") == "0":
-        raise ConfigurationError(
-            "--conf spark.sql.execution.arrow.maxRecordsPerBatch: must be 1 or more"
-        )
-    return settings
