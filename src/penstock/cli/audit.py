@@ -1,6 +1,7 @@
 """Judge stored records, and report which of them the policies would refuse.
 
-It changes nothing. With --topics, it judges the existing topics with the policies for topics and
+It changes nothing. With --rows, it judges the rows of a table or of files, which have any columns.
+With --topics, it judges the existing topics with the policies for topics and
 configs. With --trail, it summarizes the refusals in the gateways' audit trail (audit.topic,
 audit.file). Neither option needs Spark.
 """
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.job import warn
 from penstock.cli.jobs.local_job import LocalJob
+from penstock.cli.jobs.row_input import TOPIC, add_rows_arguments, check_rows, rows_of
 from penstock.cli.jobs.spark_job import (
     add_job_arguments,
     add_reader_arguments,
@@ -29,6 +31,7 @@ from penstock.cli.jobs.spark_job import (
 )
 from penstock.cli.jobs.stream_lines import one_line
 from penstock.cli.output.policy_output import policies_run
+from penstock.cli.output.printable import printable
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.globs import is_glob
 from penstock.engine.verdict import OF_RECORDS, Outcome
@@ -52,8 +55,19 @@ if TYPE_CHECKING:
 
 _LINES_MAX: Final = 10
 _OF_TOPICS: Final = tuple(outcome for outcome in Outcome if outcome is not Outcome.DROPPED)
-_FOR_RECORDS: Final = ("topic", "input", "report", "compare", "baseline", "history")
+_FOR_RECORDS: Final = ("topic", "input", "rows", "report", "compare", "baseline", "history")
 """Options that cannot be used with --topics."""
+_NOT_FOR_ROWS: Final = {
+    "--local": "rows need Spark: leave out --local",
+    "--column": "any columns are read; for others, name a view: --input table:VIEW",
+    "--compare": "audit with one file after the other",
+    "--show-payloads": "--label COLUMN names the rows of the report",
+    "--strict": "it is for topics",
+    "--bootstrap-server": "no cluster is needed",
+    "--topics": "it judges topics",
+    "--trail": "it summarizes refusals",
+}
+"""Options that cannot be used with --rows, and why."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +75,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_job_arguments(parser)
     add_source_arguments(parser)
     add_reader_arguments(parser)
+    add_rows_arguments(parser)
+    parser.add_argument(
+        "--label",
+        metavar="COLUMN",
+        help="with --rows: the column that names rows in the report",
+    )
     parser.add_argument(
         "--topics",
         action="store_true",
@@ -114,6 +134,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
+    if options.rows:
+        return _rows(options)
+    if options.label is not None:
+        raise ConfigurationError("--label COLUMN requires --rows")
     if options.trail:
         from penstock.cli.audit_trail import summarize_trail  # noqa: PLC0415
 
@@ -143,6 +167,25 @@ def run(options: argparse.Namespace) -> int:
         about = _about(options, command_job, topics, (plan, other), ranges, coverage)
         report = summarize(counts, about).model_copy(update={"contracts": contracts})
         return conclude(options, report, baseline)
+
+
+def _rows(options: argparse.Namespace) -> int:
+    check_rows(options, _NOT_FOR_ROWS)
+    options.topic = options.topic or TOPIC
+    baseline = _baseline(options)
+    _check_folders(options)
+    from penstock.jobs.plan import load_plan  # noqa: PLC0415
+
+    with policies_run():
+        batch = options.records_policy_batch
+        plan = load_plan(options.file, topic=options.topic, records_policy_batch=batch)
+    with rows_of(options, "judging") as rows, policies_run():
+        from penstock.spark import audit_rows  # noqa: PLC0415
+
+        report = audit_rows(rows, plan, label=options.label)
+    of_command = {"source": options.input, "fail_over": options.fail_over}
+    about = report.about.model_copy(update=of_command)
+    return conclude(options, report.model_copy(update={"about": about}), baseline)
 
 
 def _read_raw(
@@ -357,15 +400,17 @@ def _topics(options: argparse.Namespace) -> int:
 
 def _print(report: Report) -> None:
     outcomes = {outcome.value: getattr(report, outcome) for outcome in OF_RECORDS}
-    print(f"{report.about.source}: {report.judged:,} records judged: {show_counts(outcomes)}")
+    source, unit = report.about.source, report.about.unit
+    print(f"{source}: {report.judged:,} {unit} judged: {show_counts(outcomes)}")
     if not report.judged:
         where = "; see --from and --to" if report.about.is_topic else ""
-        warn(f"{report.about.source}: there is no record to judge{where}")
+        warn(f"{source}: there are no {unit} to judge{where}")
     for reason in report.reasons[:_LINES_MAX]:
         message = one_line(reason.message or "")
         print(f"  {reason.count:>9,}  {reason.policy}  {reason.code}  {message}")
     if len(report.reasons) > _LINES_MAX:
         print(f"  and {len(report.reasons) - _LINES_MAX} more reasons")
+    _print_rules(report)
     if report.out_of_range.total:
         print(f"{report.out_of_range.total:,} records have a time out of range (1970 to 9999)")
     if report.compared is not None:
@@ -379,6 +424,20 @@ def _print(report: Report) -> None:
         _print_contract(contract)
     if report.baseline is not None:
         _print_comparison(report.baseline)
+
+
+def _print_rules(report: Report) -> None:
+    """Print the rules that object to rows, and the columns that they are about."""
+    for rule in report.rules[:_LINES_MAX]:
+        names = ", ".join(printable(str(label)) for label in rule.samples)
+        such_as = f"  such as {names}" if names else ""
+        print(f"rule {rule.title}: {rule.count:,} rows ({rule.share:.2%}){such_as}")
+    if len(report.rules) > _LINES_MAX:
+        print(f"and {len(report.rules) - _LINES_MAX} more rules")
+    for column in report.columns[:_LINES_MAX]:
+        print(f"column {printable(column.column)}: {column.count:,} rows ({column.share:.2%})")
+    if len(report.columns) > _LINES_MAX:
+        print(f"and {len(report.columns) - _LINES_MAX} more columns")
 
 
 def _print_contract(contract: ContractEntry) -> None:

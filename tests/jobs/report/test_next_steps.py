@@ -8,6 +8,8 @@ from penstock.cli import complete_parser
 from penstock.jobs.report.next_steps import keys_in_force, next_steps
 from tests.jobs.report.samples import records, report_of
 
+SPLIT = "good, bad = split_rows(rows, plan)"
+
 
 def lines(*some, **about):
     return [block for step in next_steps(report_of(*some, **about)) for block in step.blocks]
@@ -75,3 +77,21 @@ def test_only_keys_that_enable_the_policies_of_these_topics_are_shown():
         "topics.orders*.record.validation.policy=order.json",
         "topics.orders.eu.records.policy.enabled=true",
     )
+
+
+@pytest.mark.system  # the parser of all commands imports PySpark
+@pytest.mark.parametrize(("why", "splits"), [({}, []), ({"message": "bad"}, [SPLIT])])
+def test_rows_are_split_in_a_notebook_and_audited_again_as_rows(why, splits):
+    *split, audit = lines(records(**why), source="table:a b", is_topic=False, is_rows=True)
+    assert [block.splitlines()[-1] for block in split] == splits
+    parser, _ = complete_parser()
+    parsed = parser.parse_args(shlex.split(audit.replace("\\\n", ""))[1:])
+    assert (parsed.command, parsed.input, parsed.rows) == ("audit", "table:a b", True)
+
+
+def test_a_frame_has_a_plan_already():
+    about = {"source": "a frame", "is_topic": False, "is_rows": True}
+    assert lines(records(message="bad"), **about) == [
+        f"from penstock.spark import split_rows\n{SPLIT}"
+    ]
+    assert lines(records(), **about) == []

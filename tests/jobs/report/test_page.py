@@ -9,7 +9,7 @@ import pytest
 from penstock.engine.path_counts import PathCount
 from penstock.jobs.report.baseline import compare
 from penstock.jobs.report.counts import Sample
-from penstock.jobs.report.document import About
+from penstock.jobs.report.document import About, ColumnEntry, RuleEntry
 from penstock.jobs.report.page import as_html, breakable
 from penstock.jobs.report.summary import summarize
 from tests.jobs.report.audit_runs import runs
@@ -290,3 +290,30 @@ def test_rules_of_contracts_are_shown():
         "o.a: rule 2 nothing must be 5 no (warning)",
         "o.a: rule 3 a rule of type sql is not judged not judged",
     ]
+
+
+def test_rows_have_tables_of_rules_and_columns():
+    rules = [
+        RuleEntry(policy="rules", rule=f"rule_{n}", mode="enforce", count=1, share=0.1,
+                  samples=("<id>", None))
+        for n in range(2000)
+    ]  # fmt: skip
+    soft = RuleEntry(policy="soft", rule=None, mode="mark", count=1, share=0.1)
+    columns = [ColumnEntry(column=f"c{n}", count=1, share=0.1) for n in range(11)]
+    report = report_of(records(count=9), records(message="bad"), is_topic=False, is_rows=True)
+    report = report.model_copy(
+        update={"hours": (), "partitions": (), "header_keys": (), "key_prefixes": ()}
+    )
+    parts = {"rules": (soft, *rules), "columns": tuple(columns)}
+    html = as_html(report.model_copy(update=parts))
+    page = Page(html)
+    assert len(html.encode()) < MB
+    assert "1 of 10 rows (10 %)" in " ".join(page.text.split())
+    assert "soft, mark: the rows are accepted" in page.text
+    assert "such as <id> null" in page.text
+    assert "And 1001 more;" in page.text
+    assert "rule_999" not in page.text
+    assert page.text.index("Rules") < page.text.index("990 more rules") < page.text.index("Columns")
+    assert "1 more columns" in page.text
+    assert "records" not in page.text
+    assert "No rule objects to a row." in Page(as_html(report)).text

@@ -21,6 +21,7 @@ from pydantic import (
 
 from penstock import __version__
 from penstock.configuration import ConfigurationError
+from penstock.engine.all_objections import WARNING_MODES
 from penstock.engine.path_counts import PathCount
 from penstock.engine.verdict import REJECTED
 
@@ -32,6 +33,8 @@ REASONS_MAX: Final = 1000
 HINTS_MAX: Final = 50
 """The maximum number of hints of each kind; the others are counted together."""
 OTHER_HINTS: Final = "(others)"
+FRAME: Final = "a frame"
+"""The source of an audit of a frame, which has no name."""
 
 
 class Entry(BaseModel):
@@ -127,6 +130,17 @@ class RuleEntry(Entry):
     count: NonNegativeInt
     share: float
     samples: tuple[str | None, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The rule, for people."""
+        name = self.policy if self.rule is None else f"{self.policy}.{self.rule}"
+        return f"{name} ({self.mode})" if self.only_warns else name
+
+    @property
+    def only_warns(self) -> bool:
+        """Whether the rows are accepted nevertheless."""
+        return self.mode in WARNING_MODES
 
 
 class ColumnEntry(Entry):
@@ -252,6 +266,7 @@ class About(Entry):
     Attributes:
         source: The topics or the files.
         is_topic: Whether it is topics.
+        is_rows: Whether it is rows of any columns, instead of records.
         bootstrap_server: The cluster, where it was named on the command line.
         ranges: The offsets that were read; none for files.
         lost: Offsets of the ranges that were removed before they were read.
@@ -267,6 +282,7 @@ class About(Entry):
 
     source: str
     is_topic: bool = True
+    is_rows: bool = False
     bootstrap_server: str | None = None
     ranges: tuple[RangeEntry, ...] = Field(
         default=(), validation_alias=AliasChoices("range", "ranges"), serialization_alias="range"
@@ -280,6 +296,11 @@ class About(Entry):
     seconds: float = 0.0
     penstock: str = __version__
     written: str = ""
+
+    @property
+    def unit(self) -> str:
+        """What is judged, in the plural."""
+        return "rows" if self.is_rows else "records"
 
 
 class ContractRuleEntry(Entry):

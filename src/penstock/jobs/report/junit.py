@@ -30,15 +30,17 @@ def as_junit(report: Report) -> str:
     suite = ET.Element("testsuite", name=f"penstock audit {_printable(about.source)}")
     failures = 0
     for policy, reasons in policies.items():
-        lines = [f"{r.count} records, error {r.code}: {r.message}" for r in reasons[:_LINES_MAX]]
+        lines = [
+            f"{r.count} {about.unit}, error {r.code}: {r.message}" for r in reasons[:_LINES_MAX]
+        ]
         if len(reasons) > _LINES_MAX:
             lines.append(f"and {len(reasons) - _LINES_MAX} more reasons, in report.json")
-        summary = f"{sum(r.count for r in reasons)} of {report.judged} records"
+        summary = f"{sum(r.count for r in reasons)} of {report.judged} {about.unit}"
         fails = report.share > limit
         failures += fails
         _case(suite, about.source, policy, (summary, lines) if fails else None)
     if not policies:
-        _case(suite, about.source, "every record", None)
+        _case(suite, about.source, f"every {about.unit.removesuffix('s')}", None)
     if report.baseline is not None:
         worse = [in_words(difference) for difference in report.baseline.worse]
         failures += bool(worse)

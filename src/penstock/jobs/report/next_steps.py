@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration.topic_keys import TOPIC_KEYS
+from penstock.jobs.report.document import FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -68,6 +69,8 @@ def _is_for(key: str, topics: Collection[str], declared: Collection[str]) -> boo
 def next_steps(report: Report) -> tuple[NextStep, ...]:
     """Return what can be done next, the most useful first."""
     about = report.about
+    if about.is_rows:
+        return _of_rows(report)
     topic = max(report.topics, key=lambda entry: (entry.turned_away, entry.judged), default=None)
     name = topic.topic if topic is not None and about.is_topic else None
     steps = []
@@ -82,14 +85,36 @@ def next_steps(report: Report) -> tuple[NextStep, ...]:
         steps.append(NextStep(why, ("\n".join(about.keys), gateway)))
     else:
         steps.append(NextStep(why, (gateway,)))
-    watched = _command(
-        "audit", about.file, *_source(report, name), "--report", "DIR", "--baseline",
-        "report.json", "--history", "HISTORY",
-    )  # fmt: skip
-    steps.append(
-        NextStep("Watch it: audit again, compare with this report, and keep the runs.", (watched,))
-    )
+    steps.append(_watch(report, *_source(report, name)))
     return tuple(steps)
+
+
+def _of_rows(report: Report) -> tuple[NextStep, ...]:
+    """Return what can be done about rows: in a notebook, and for those of a command."""
+    about, [topic] = report.about, report.topics
+    from_command = about.source != FRAME
+    lines = ["from penstock.spark import split_rows", "good, bad = split_rows(rows, plan)"]
+    if from_command:
+        lines = [
+            "from penstock.spark import load_plan, split_rows",
+            f"plan = load_plan({about.file!r}, topic={topic.topic!r})",
+            lines[-1],
+        ]
+    steps = []
+    if report.turned_away:
+        why = "Set the bad rows aside, in a notebook or a job: bad has a column with their verdict."
+        steps.append(NextStep(why, ("\n".join(lines),)))
+    if from_command:
+        steps.append(_watch(report, "--input", about.source, "--rows", "--topic", topic.topic))
+    return tuple(steps)
+
+
+def _watch(report: Report, *source: str) -> NextStep:
+    line = _command(
+        "audit", report.about.file, *source, "--report", "DIR", "--baseline", "report.json",
+        "--history", "HISTORY",
+    )  # fmt: skip
+    return NextStep("Watch it: audit again, compare with this report, and keep the runs.", (line,))
 
 
 def _explain(report: Report, topic: str) -> tuple[NextStep, ...]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SHOWN: Final = 10
 """How many rows of a long table are shown; the others are folded."""
 ROWS_MAX: Final = 1000
-"""The maximum number of rows of partitions and of topics; `report.json` has all."""
+"""The maximum number of partitions, topics, rules and columns; `report.json` has all."""
 REASONS_MAX: Final = 100
 """The maximum number of reasons on the page; `report.json` has more."""
 MESSAGE_MAX: Final = 300
@@ -61,6 +61,7 @@ def as_html(report: Report, runs: Sequence[AuditRun] | None = None) -> str:
     }
     return environment.get_template("page.html.j2").render(
         report=report,
+        unit=report.about.unit,
         outcomes=OUTCOMES,
         several=len(report.topics) > 1,
         chart=time_chart(report),
@@ -71,6 +72,7 @@ def as_html(report: Report, runs: Sequence[AuditRun] | None = None) -> str:
         ranges=_ranges(report),
         steps=next_steps(report),
         shown=SHOWN,
+        rows_max=ROWS_MAX,
         message_max=MESSAGE_MAX,
         contents_max=CONTENTS_MAX,
         width=WIDTH,

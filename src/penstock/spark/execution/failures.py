@@ -15,11 +15,25 @@ from pyspark.errors import PySparkException
 from penstock.errors import UnavailableError
 from penstock.spark.execution.java_errors import Py4JError, Py4JJavaError
 
+ONLY_SOME: Final = (
+    "only some of its files are in folders of partitions (COLUMN=VALUE), or not in the same; name "
+    "one kind"
+)
+"""Of files with any columns: the folders say which columns there are."""
 _WRONG_USE: Final = (
     (re.compile(r"PATH_NOT_FOUND"), "there are no files with this name"),
     (re.compile(r"UNABLE_TO_INFER_SCHEMA"), "there are no Parquet files"),
     (re.compile(r"CANNOT_READ_FILE_FOOTER"), "a file is not Parquet, or is damaged"),
     (re.compile(r"WrongLineError: (.*)"), "a line is not a record"),
+    (
+        re.compile(r"MALFORMED_RECORD_IN_PARSING|INVALID_JSON_RECORD_TYPE"),
+        "a line is not a JSON object",
+    ),
+    (re.compile(r"CANNOT_MERGE_SCHEMAS"), "a column has another type in another file"),
+    (
+        re.compile(r"CONFLICTING_(?:DIRECTORY_STRUCTURES|PARTITION_COLUMN_NAMES)"),
+        ONLY_SOME,
+    ),
 )
 _MORE_MEMORY: Final = (
     "give it more with --conf spark.driver.memory=4g (with a master local), or "

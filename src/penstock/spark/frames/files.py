@@ -1,4 +1,4 @@
-"""Files with Kafka's columns, as frames.
+"""Files with Kafka's columns, or with any, as frames.
 
 `penstock.jobs.files.listing` says which files count, and each footer or line is checked before
 Spark reads them: Spark's own listing leaves files out, and its own schema is that of one file.
@@ -6,7 +6,8 @@ Spark reads them: Spark's own listing leaves files out, and its own schema is th
 
 from __future__ import annotations
 
-from pathlib import Path
+from operator import methodcaller
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from penstock.configuration import ConfigurationError
 from penstock.jobs.files.listing import INPUT, ListedFiles, find_files, is_compressed
 from penstock.jobs.files.reading import are_listed_base64, check_listed
+from penstock.spark.execution.failures import ONLY_SOME
 from penstock.spark.frames.hadoop_files import find_hadoop_files, local_path
 from penstock.spark.frames.json_files import count_lines, read_json
 from penstock.spark.frames.kafka_columns import COLUMNS, SCHEMA
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 _OF_GLOBS: Final = str.maketrans({letter: f"\\{letter}" for letter in "{}[]*?\\"})
 _NANOSECONDS: Final = "ns"
+_PARTITION: Final = methodcaller("partition", "=")
+"""Takes the name of a folder apart: COLUMN=VALUE."""
 
 
 def list_files(spark: SparkSession, path: str, key: str = INPUT) -> ListedFiles:
@@ -85,6 +89,44 @@ def read_files(spark: SparkSession, files: ListedFiles) -> DataFrame:
     reader = reader.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
     place = F.struct(F.col("_metadata.file_path"), F.col("_metadata.row_index")).alias(PLACE)
     return reader.parquet(*paths).select(*COLUMNS, place)
+
+
+def read_any_columns(spark: SparkSession, path: str) -> DataFrame:
+    """Read Parquet or JSON lines files with any columns, those in the names of folders too.
+
+    Args:
+        spark: A classic session.
+        path: A file, a folder, or a glob.
+
+    Raises:
+        ConfigurationError: There are no such files, or they are not of one kind, or only some are
+            in folders of partitions, or a folder cannot be read.
+    """
+    files = list_files(spark, path)
+    reader = spark.read.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
+    folder = local_path(spark, path)
+    if folder is None or folder.is_dir():
+        _check_partitions(files)
+        reader = reader.option("basePath", path if folder is None else f"file:{folder.absolute()}")
+    paths = [_spark_path(file, files.key) for file in files.files]
+    if files.are_json:
+        return reader.option("mode", "FAILFAST").json(paths)
+    return reader.option("mergeSchema", "true").parquet(*paths)
+
+
+def _check_partitions(files: ListedFiles) -> None:
+    """Check that all files are in folders of the same partitions: Spark leaves out the others.
+
+    Raises:
+        ConfigurationError: They are not.
+    """
+    folders = {PurePosixPath(str(file)).parts[:-1] for file in files.files}
+    names = {
+        tuple(name for name, separator, _ in map(_PARTITION, parts) if separator)
+        for parts in folders
+    }
+    if len(names) > 1:
+        raise ConfigurationError(f"{files.key}{files.argument}: {ONLY_SOME}")
 
 
 def _is_read_here(file: StoredFile) -> bool:

@@ -80,14 +80,8 @@ def read_table(spark: SparkSession, name: str, columns: Mapping[str, str]) -> Da
             usable, or a type is another.
     """
     where = f"--input {TABLE}{name}"
-    try:
-        table = spark.table(name)
-        own = {column.lower() for column in table.columns}
-    except (AnalysisException, ParseException) as error:
-        raise ConfigurationError(f"{where}: {_problem(error)}") from None
-    except Py4JJavaError as error:  # of the table's format, such as its jars are for another Spark
-        problem = first_line(str(error.java_exception))
-        raise ConfigurationError(f"{where}: cannot be read: {problem}") from None
+    table = find_table(spark, name)
+    own = {column.lower() for column in table.columns}
     expressions = {column: f"`{column}`" for column in COLUMNS if column.lower() in own} | dict(
         columns
     )
@@ -101,6 +95,27 @@ def read_table(spark: SparkSession, name: str, columns: Mapping[str, str]) -> Da
     return table.select(
         *(_column(table, where, column, expressions.get(column)) for column in COLUMNS)
     )
+
+
+def find_table(spark: SparkSession, name: str) -> DataFrame:
+    """Return a table with its own columns.
+
+    Args:
+        name: The table, as Spark's SQL names it.
+
+    Raises:
+        ConfigurationError: There is no such table, or it cannot be read.
+    """
+    where = f"--input {TABLE}{name}"
+    try:
+        table = spark.table(name)
+        _ = table.columns
+    except (AnalysisException, ParseException) as error:
+        raise ConfigurationError(f"{where}: {_problem(error)}") from None
+    except Py4JJavaError as error:  # of the table's format, such as its jars are for another Spark
+        problem = first_line(str(error.java_exception))
+        raise ConfigurationError(f"{where}: cannot be read: {problem}") from None
+    return table
 
 
 def has_places(spark: SparkSession, name: str, columns: Mapping[str, str]) -> bool:

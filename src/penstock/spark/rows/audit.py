@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from penstock.configuration import ConfigurationError
 from penstock.jobs.contracts import measured_contracts
 from penstock.jobs.evaluation import evaluator_of, task_ended
+from penstock.jobs.report.document import FRAME
 from penstock.jobs.rows.row_counts import RowCounts
 from penstock.jobs.subject import subject_of
 from penstock.spark.arguments import check_text
@@ -68,6 +69,7 @@ def audit_rows(
             "a stream has no end to report at; call audit_rows in foreachBatch, or give judge_rows "
             "an observation"
         )
+    _check_label(frame, label)
     began = time.monotonic()
     topic = row_plan.topic or ""
     value = value_of([], row_plan.nulls).alias(VALUE)
@@ -82,9 +84,17 @@ def audit_rows(
         return measure_frame(values, records, topic)
 
     contracts = measured_contracts(records, [topic], measure)
-    about = subject_of("a frame", [topic], records, seconds=time.monotonic() - began)
-    report = counts.report(topic, about.model_copy(update={"is_topic": False}))
+    about = subject_of(FRAME, [topic], records, seconds=time.monotonic() - began)
+    report = counts.report(topic, about.model_copy(update={"is_topic": False, "is_rows": True}))
     return report.model_copy(update={"contracts": contracts})
+
+
+def _check_label(frame: DataFrame, label: str | None) -> None:
+    if label is not None and label.lower() not in map(str.lower, frame.columns):
+        raise ConfigurationError(
+            f"audit_rows: label: there is no column {label}; the rows have "
+            f"{', '.join(frame.columns)}"
+        )
 
 
 def _counting(
