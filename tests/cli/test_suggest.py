@@ -121,3 +121,18 @@ def test_control_characters_are_not_printed(file, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "1 properties" in shown
     assert all(character.isprintable() for character in shown.replace("\n", ""))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--topic", "t", "--input", "a"], "name FILE; only rows (--rows) are read without it"),
+        (["FILE", "--input", "a"], "name --topic T; only rows (--rows) are read without it"),
+        (["FILE", "--topic", "t", "--master", "local"], "--master requires --rows"),
+        (["--rows"], "--rows: name the rows: --input PATH, or --input table:NAME"),
+        (["--rows", "--input", "a", "--bootstrap-server", "a:1"], "no cluster is needed"),
+    ],
+)
+def test_records_need_a_file_and_a_topic_and_rows_an_input(file, arguments, message, capsys):
+    assert run(*(str(file) if text == "FILE" else text for text in arguments)) == 2
+    assert message in capsys.readouterr().err

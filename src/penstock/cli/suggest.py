@@ -1,10 +1,11 @@
-"""Suggest a JSON Schema and rules from a sample of stored records.
+"""Suggest a JSON Schema and rules from a sample of stored records, or of the rows of a table.
 
 It suggests a JSON Schema (types, required properties, formats), conditions (ranges and texts in
 the sample), and required keys and headers, each with the share of the sample that it would refuse.
 The output ends with keys for the configuration file, in which the topic is observed
 (penstock.mode). --output writes them to a folder, with the schema. Review them: they contain texts
-and numbers from your records. The command enables nothing, and does not need Spark.
+and numbers from your records. The command enables nothing. With --rows, it needs Spark, and the
+output is also for plan and load_plan of penstock.spark.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs.job import check_no_range
-from penstock.cli.jobs.spark_job import positive_number, ratio
+from penstock.cli.jobs.row_input import TOPIC, add_rows_arguments, check_rows, rows_of
+from penstock.cli.jobs.spark_job import add_spark_arguments, positive_number, ratio
 from penstock.cli.output.printable import printable
 from penstock.cli.output.record_lines import records_in_file
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.arguments import bootstrap_servers
+from penstock.jobs.plan import policies_of
 from penstock.jobs.topics.excerpt import excerpt
 from penstock.jobs.topics.excerpt_reading import Reading, reader_of
 from penstock.kafka.records.batch import read_batch
@@ -41,14 +44,23 @@ RECORDS_MAX: Final = 10_000
 BYTES_MAX: Final = 256 * 1024 * 1024
 TOLERANCE: Final = 0.01
 PROPERTIES: Final = "suggested.properties"
+_NOT_FOR_ROWS: Final = {
+    "--bootstrap-server": "no cluster is needed",
+}
+"""Options that cannot be used with --rows, and why."""
 _VERSION: Final = 9
 """Of the Produce request that batches are read as."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("file", metavar="FILE", help="the gateway's configuration file")
-    parser.add_argument("--topic", required=True, metavar="T", help="the topic")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="the gateway's configuration file; with --rows, it can be left out",
+    )
+    parser.add_argument("--topic", metavar="T", help="the topic")
     parser.add_argument(
         "--bootstrap-server",
         type=bootstrap_servers,
@@ -58,8 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--input",
         metavar="RECORDS.jsonl",
-        help="a file with a record in each line, as for explain, instead of the topic",
+        help="a file with a record in each line, as for explain, instead of the topic; with "
+        "--rows, Parquet or JSON lines files of any columns, or table:NAME",
     )
+    add_rows_arguments(parser)
+    add_spark_arguments(parser)
     where = "earliest, latest, an ISO time, or PARTITION:OFFSET,..."
     parser.add_argument("--from", dest="start", default="earliest", metavar="WHERE", help=where)
     parser.add_argument("--to", dest="end", default="latest", metavar="WHERE", help=where)
@@ -87,33 +102,64 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
-    configuration = load_configuration(options.file)
+    _check(options)
     if not 0 <= options.tolerance < 0.5:
         raise ConfigurationError("--tolerance must be less than 0.5")
     try:
         from penstock.jobs.suggestions.proposals import propose  # noqa: PLC0415 - extras
-        from penstock.jobs.suggestions.writing import properties, table  # noqa: PLC0415
+        from penstock.jobs.suggestions.writing import call_of_plan, properties, table  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"there is no module {error.name}: pip install 'penstock-kafka[rules]'"
         ) from None
-    records = _records(options, configuration)
+    records = _rows(options) if options.rows else _records(options)
+    unit = "rows" if options.rows else "records"
     if not records:
-        raise ConfigurationError(f"there are no records of {options.topic} to read")
+        raise ConfigurationError(f"there are no {unit} of {options.topic} to read")
     try:
         proposals = propose(options.topic, records, options.tolerance)
     except ValueError as error:  # a package is missing
         raise ConfigurationError(str(error)) from None
-    print("\n".join(map(printable, table(proposals))))
-    lines = list(properties(proposals))
+    print("\n".join(map(printable, table(proposals, unit))))
+    lines = list(properties(proposals, of_rows=options.rows))
     if lines:
         print("", *lines, sep="\n")
+    if options.rows and proposals.proposals:
+        print("", "# The same in Python:", *call_of_plan(proposals), sep="\n")
     if options.output:
         _write(Path(options.output), proposals, lines)
     return ExitCode.DONE
 
 
-def _records(options: argparse.Namespace, configuration: Configuration) -> list[Record]:
+def _check(options: argparse.Namespace) -> None:
+    """Check which options there are.
+
+    Raises:
+        ConfigurationError: One is missing, or does not apply.
+    """
+    if options.rows:
+        check_rows(options, _NOT_FOR_ROWS)
+        options.topic = options.topic or TOPIC
+        if options.file is not None:
+            policies_of(options.file, needs_cluster=False)
+        return
+    for option in ("master", "remote", "conf"):
+        if getattr(options, option):
+            raise ConfigurationError(f"--{option} requires --rows: records are read without Spark")
+    for name, value in (("FILE", options.file), ("--topic T", options.topic)):
+        if value is None:
+            raise ConfigurationError(f"name {name}; only rows (--rows) are read without it")
+
+
+def _rows(options: argparse.Namespace) -> list[Record]:
+    with rows_of(options, "reading") as rows:
+        from penstock.spark.rows.sample import sample_of  # noqa: PLC0415
+
+        return sample_of(rows, options.limit)
+
+
+def _records(options: argparse.Namespace) -> list[Record]:
+    configuration = load_configuration(options.file)
     if options.input:
         check_no_range(options.start, options.end)
         located = records_in_file(Path(options.input))

@@ -264,9 +264,23 @@ def load_plan(
         )
     if records_policy_batch < 1:
         raise ValueError("records_policy_batch must be 1 or more")
+    policies = policies_of(file, needs_cluster=topic is None)
+    return _plan(policies, topic_ids, records_policy_batch, topic_settings, topic)
+
+
+def policies_of(file: str | Path, *, needs_cluster: bool) -> PolicyConfiguration:
+    """Read the policies of a configuration file.
+
+    Args:
+        file: The gateway's configuration file.
+        needs_cluster: Whether the file has to name a cluster.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or a key is wrong.
+    """
     from penstock.configuration import load_configuration  # noqa: PLC0415 - as in `_read`
 
-    has_cluster = topic is None or _SERVERS in load_properties(file, Path(file).resolve())[0]
+    has_cluster = needs_cluster or _SERVERS in load_properties(file, Path(file).resolve())[0]
     # The classes are loaded in this process anyway.
     configuration = load_configuration(
         file,
@@ -280,7 +294,7 @@ def load_plan(
         properties = dict(policies.properties)
         del properties[_SERVERS]
         policies = replace(policies, properties=MappingProxyType(properties))
-    return _plan(policies, topic_ids, records_policy_batch, topic_settings, topic)
+    return policies
 
 
 def _plan(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from penstock.jobs.suggestions.proposals import Proposal, Proposals
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_RULE: Final = "rules."
 _PARTS: Final = {
     "JsonSchema": "schema",
     "Rules": "rules",
@@ -20,9 +21,13 @@ _PARTS: Final = {
 }
 
 
-def table(proposals: Proposals) -> Iterator[str]:
-    """Yield lines with the proposals, and the share that each would refuse."""
-    yield f"topic {proposals.topic}: {proposals.records:,} records"
+def table(proposals: Proposals, unit: str = "records") -> Iterator[str]:
+    """Yield lines with the proposals, and the share that each would refuse.
+
+    Args:
+        unit: What the sample consists of, in the plural.
+    """
+    yield f"topic {proposals.topic}: {proposals.records:,} {unit}"
     if proposals.proposals:
         yield f"  {'would refuse':>19}  "
     for proposal in proposals.proposals:
@@ -33,8 +38,36 @@ def table(proposals: Proposals) -> Iterator[str]:
         yield "  nothing is proposed"
 
 
-def properties(proposals: Proposals) -> Iterator[str]:
-    """Yield the lines of a configuration file: named policies, and the topic that has them."""
+def call_of_plan(proposals: Proposals) -> Iterator[str]:
+    """Yield the lines of a call of `penstock.spark.plan` with the same proposals.
+
+    Args:
+        proposals: For rows: a schema, or rules, or both.
+    """
+    yield "from penstock.spark import plan"
+    yield ""
+    yield "rows_plan = plan("
+    rules = {
+        key.removeprefix(_RULE): condition
+        for proposal in proposals.proposals
+        for key, condition in proposal.keys.items()
+    }
+    if rules:
+        yield "    rules={"
+        yield from (f"        {name!r}: {condition!r}," for name, condition in rules.items())
+        yield "    },"
+    if proposals.schema is not None:
+        yield f"    schema={schema_file(proposals.topic)!r},"
+    yield f"    topic={proposals.topic!r},"
+    yield ")"
+
+
+def properties(proposals: Proposals, *, of_rows: bool = False) -> Iterator[str]:
+    """Yield the lines of a configuration file: named policies, and the topic that has them.
+
+    Args:
+        of_rows: Whether the sample is of rows, to which nothing happens until they are judged.
+    """
     names: dict[str, str] = {}
     lines: list[str] = []
     base = _NOT_IN_NAMES.sub("_", proposals.topic)[:80]
@@ -46,16 +79,18 @@ def properties(proposals: Proposals) -> Iterator[str]:
         lines += _keys(proposal, name, proposals.topic)
     if not names:
         return
+    unit = "rows" if of_rows else "records"
     yield (
-        f"# Proposed by penstock suggest from {proposals.records} records of "
+        f"# Proposed by penstock suggest from {proposals.records} {unit} of "
         f"{_escaped(proposals.topic)}."
     )
     yield f"policies={','.join(names.values())}"
     yield from lines
     topic = _escaped(proposals.topic, key=True)
     yield f"topics.{topic}.penstock.policies={','.join(names.values())}"
-    yield "# Counted, and stored as before: remove this line to refuse records."
-    yield f"topics.{topic}.penstock.mode=observe"
+    if not of_rows:
+        yield "# Counted, and stored as before: remove this line to refuse records."
+        yield f"topics.{topic}.penstock.mode=observe"
 
 
 def schema_file(topic: str) -> str:
