@@ -2,16 +2,17 @@
 
 import json
 import os
+from pathlib import Path
 
 import jsonschema_rs
 import pytest
 
 from penstock import cli
 from penstock.spark import audit_rows, load_plan
-from tests.jobs.report.test_document import SCHEMA
-from tests.jobs.report.test_page import Page
+from tests.jobs.report.pages import Page
 from tests.spark.rows.orders import ORDERS
 
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text())
 RULES = """
 policies=rules
 policies.rules.type=penstock.policies.Rules

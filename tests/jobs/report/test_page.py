@@ -1,7 +1,6 @@
 """`report.html`: complete, small, safe and readable, for any audit."""
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -13,37 +12,10 @@ from penstock.jobs.report.document import About, ColumnEntry, RuleEntry
 from penstock.jobs.report.page import as_html, breakable
 from penstock.jobs.report.summary import summarize
 from tests.jobs.report.audit_runs import runs
+from tests.jobs.report.pages import Page
 from tests.jobs.report.samples import HOUR, contract_of, counted, records, report_of
 
 MB = 1_000_000
-VOID = {"meta", "wbr", "br", "rect", "path"}
-
-
-class Page(HTMLParser):
-    """A page: its elements, properly nested, and its text."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.tags, self.attributes, self.text, self._open = [], [], "", []
-        self.feed(html)
-        self.close()
-        assert self._open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self._open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
 
 
 def history(hours, partitions=3, every=1):

@@ -26,7 +26,7 @@ class CommandSession:
     """A command's Spark session, which starts when it is needed.
 
     Attributes:
-        remote: The address of a Spark Connect server; None for a session with a JVM of its own.
+        remote: The address of a Spark Connect server; None for a session that has a JVM.
     """
 
     def __init__(self, options: argparse.Namespace, progress: Progress) -> None:

@@ -299,7 +299,7 @@ class About(Entry):
 
     @property
     def unit(self) -> str:
-        """What is judged, in the plural."""
+        """Rows or records, for texts."""
         return "rows" if self.is_rows else "records"
 
 
