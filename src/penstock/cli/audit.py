@@ -428,12 +428,13 @@ def _print(report: Report) -> None:
 
 def _print_rules(report: Report) -> None:
     """Print the rules that object to rows, and the columns that they are about."""
-    for rule in report.rules[:_LINES_MAX]:
+    rules = [rule for rule in report.rules if rule.count]
+    for rule in rules[:_LINES_MAX]:
         names = ", ".join(printable(str(label)) for label in rule.samples)
         such_as = f"  such as {names}" if names else ""
         print(f"rule {rule.title}: {rule.count:,} rows ({rule.share:.2%}){such_as}")
-    if len(report.rules) > _LINES_MAX:
-        print(f"and {len(report.rules) - _LINES_MAX} more rules")
+    if len(rules) > _LINES_MAX:
+        print(f"and {len(rules) - _LINES_MAX} more rules")
     for column in report.columns[:_LINES_MAX]:
         print(f"column {printable(column.column)}: {column.count:,} rows ({column.share:.2%})")
     if len(report.columns) > _LINES_MAX:

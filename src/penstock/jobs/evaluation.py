@@ -117,6 +117,13 @@ class Evaluator:
         """Return how often the paths of policies led to a field since the last call."""
         return self._policies.take_path_counts()
 
+    def modes(self, topic: str) -> dict[str, str]:
+        """Return the policies that judge a topic, each with its mode (`penstock.mode`)."""
+        chain = self.chain(topic)
+        if not isinstance(chain, Chain):
+            return {}
+        return {policy.name: mode for mode, tier in chain.tiers for policy in tier.ordered_policies}
+
     def data_set_rules(self, topic: str) -> list[tuple[str, DataSetRules]]:
         """Return the policies that have rules about all records of a topic, with these rules."""
         chain = self.chain(topic)

@@ -9,7 +9,7 @@ import pytest
 from penstock.engine.all_objections import AllVerdicts, NamedObjection, same_for_all
 from penstock.engine.verdict import failed, refused_record
 from penstock.jobs.report.document import About, as_json
-from penstock.jobs.rows.row_counts import LABEL_MAX, RowCounts
+from penstock.jobs.rows.row_counts import LABEL_MAX, RowCounts, RuleKey
 
 pytestmark = pytest.mark.unit
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
@@ -88,3 +88,19 @@ def test_the_report_fits_its_schema():
     document = json.loads(as_json(counted().report("t", ABOUT)))
     jsonschema_rs.validator_for(SCHEMA).validate(document)
     assert set(document) <= set(SCHEMA["properties"])
+
+
+def test_rules_that_object_to_no_row_are_last():
+    rules = [
+        RuleKey("rules", "a", "enforce"),
+        RuleKey("rules", "z", "enforce"),
+        RuleKey("rules", None, "enforce"),
+        RuleKey("other", None, "mark"),
+    ]
+    report = counted().report("t", ABOUT, rules)
+    jsonschema_rs.validator_for(SCHEMA).validate(json.loads(as_json(report)))
+    assert [(r.policy, r.rule, r.mode, r.count, r.share) for r in report.rules[4:]] == [
+        ("other", None, "mark", 0, 0.0), ("rules", "z", "enforce", 0, 0.0),
+    ]  # fmt: skip
+    empty = RowCounts(0).report("t", ABOUT, rules[:1])
+    assert [(r.rule, r.share) for r in empty.rules] == [("a", 0.0)]

@@ -32,6 +32,7 @@ def test_shares_and_samples(spark, tmp_path):
     assert [(r.policy, r.rule, r.count, r.share, r.samples) for r in report.rules] == [
         ("rules", "positive", 3, 0.6, ("0", "1")),
         ("rules", "known", 1, 0.2, ("2",)),
+        ("contract", None, 0, 0.0, ()),
     ]
     assert [(c.column, c.count) for c in report.columns] == [("amount", 3), ("currency", 1)]
     [contract] = report.contracts
@@ -41,8 +42,26 @@ def test_shares_and_samples(spark, tmp_path):
     assert (report.about.is_topic, report.about.source) == (False, "a frame")
 
 
+def test_rules_that_hold_are_in_the_report_with_their_modes(spark, topic_plan):
+    """Of a file, those of the topic; of a policy, all that it has."""
+    keys = {
+        "type": "penstock.policies.Rules",
+        "mode": "mark",
+        "rules.a": "true",
+        "rules.b": "false",
+    }
+    report = audit_rows(spark.range(2), topic_plan(**keys))
+    assert [(r.policy, r.rule, r.mode, r.count) for r in report.rules] == [
+        ("p", "b", "mark", 2), ("p", "a", "mark", 0),
+    ]  # fmt: skip
+    report = audit_rows(spark.range(0), plan(rules={"a": "true"}))
+    assert [(r.rule, r.count, r.share) for r in report.rules] == [("a", 0, 0.0)]
+
+
 def test_wrong_arguments(spark):
     row_plan = plan(rules=RULES)
+    with pytest.raises(ConfigurationError, match="label: there is no column b; the rows have id"):
+        audit_rows(spark.range(1), row_plan, label="b")
     with pytest.raises(ConfigurationError, match="audit_rows: label: the name of a column"):
         audit_rows(spark.range(1), row_plan, label=5)
     with pytest.raises(ConfigurationError, match="audit_rows: samples must be a number, not -1"):

@@ -143,14 +143,16 @@ class RowCounts:
             result.merge(cls.decode(data))
         return result
 
-    def report(self, topic: str, about: About) -> Report:
+    def report(self, topic: str, about: About, rules: Iterable[RuleKey] = ()) -> Report:
         """Return the report of an audit of rows.
 
         Args:
             topic: The topic that they are said to be of.
             about: What it was about; `written` is now, where it is empty.
+            rules: The rules that judge, for those that object to no row.
         """
         total = self.outcomes.total()
+        all_rules = self._with_held(rules)
         outcomes: dict[str, Any] = dict(by_outcome(self.outcomes))
         reasons, left_out = self.reasons.most_common(REASONS_MAX)
         share = share_of(self.outcomes)
@@ -167,10 +169,10 @@ class RowCounts:
                 RuleEntry(
                     **key._asdict(),
                     count=rule.count,
-                    share=rule.count / total,
+                    share=rule.count / total if total else 0.0,
                     samples=tuple(rule.labels),
                 )
-                for key, rule in sorted(self.rules.items(), key=_most_frequent)
+                for key, rule in sorted(all_rules.items(), key=_most_frequent)
             ),
             columns=tuple(
                 ColumnEntry(column=column, count=count, share=count / total)
@@ -178,6 +180,19 @@ class RowCounts:
             ),
             about=about if about.written else about.model_copy(update={"written": now}),
         )
+
+    def _with_held(self, rules: Iterable[RuleKey]) -> dict[RuleKey, RuleCount]:
+        """Return the counts of rules, with those that object to no row.
+
+        A policy without rules of a known name may object by other names: it holds where it has
+        none.
+        """
+        objecting = {key.policy for key in self.rules}
+        return self.rules | {
+            key: RuleCount()
+            for key in rules
+            if key not in self.rules and (key.rule is not None or key.policy not in objecting)
+        }
 
 
 def _most_frequent(item: tuple[RuleKey, RuleCount]) -> tuple[int, str, str]:

@@ -12,7 +12,7 @@ from penstock.configuration import ConfigurationError
 from penstock.jobs.contracts import measured_contracts
 from penstock.jobs.evaluation import evaluator_of, task_ended
 from penstock.jobs.report.document import FRAME
-from penstock.jobs.rows.row_counts import RowCounts
+from penstock.jobs.rows.row_counts import RowCounts, RuleKey
 from penstock.jobs.subject import subject_of
 from penstock.spark.arguments import check_text
 from penstock.spark.jobs.data_sets import measure_frame
@@ -52,8 +52,8 @@ def audit_rows(
 
     Returns:
         The report: `judged`, `accepted`, `refused`, `failed`, `reasons`, `contracts`; in `rules`
-        how many rows each rule objects to, with `share` and `samples`; in `columns` how many rows
-        are bad because of a column, where a rule or a schema says so.
+        how many rows each rule objects to, if any, with `share` and `samples`; in `columns` how
+        many rows are bad because of a column, where a rule or a schema says so.
 
     Raises:
         ConfigurationError: An argument is wrong, or the frame is a stream.
@@ -85,8 +85,17 @@ def audit_rows(
 
     contracts = measured_contracts(records, [topic], measure)
     about = subject_of(FRAME, [topic], records, seconds=time.monotonic() - began)
-    report = counts.report(topic, about.model_copy(update={"is_topic": False, "is_rows": True}))
+    about = about.model_copy(update={"is_topic": False, "is_rows": True})
+    report = counts.report(topic, about, _rules(row_plan))
     return report.model_copy(update={"contracts": contracts})
+
+
+def _rules(plan: RowPlan) -> Iterator[RuleKey]:
+    """Yield the rules that judge the rows."""
+    modes = evaluator_of(plan.records).modes(plan.topic or "")
+    for policy, rule in plan.rules:
+        if policy in modes:
+            yield RuleKey(policy, rule, modes[policy])
 
 
 def _check_label(frame: DataFrame, label: str | None) -> None:

@@ -1,0 +1,87 @@
+"""Results as OpenLineage and datacontract-cli have them."""
+
+import datetime as dt
+import json
+from uuid import UUID
+
+import pytest
+
+from penstock.jobs.report.document import About, Report, RuleEntry, TopicEntry
+from penstock.jobs.report.results import as_datacontract, as_openlineage
+from tests.jobs.report.samples import contract_of, records, report_of
+
+pytestmark = pytest.mark.unit
+CONTRACT = contract_of(
+    {"held": True, "place": "orders", "limit": "must be 5", "measured": 5},
+    {"held": False, "place": "orders.item.sku", "severity": "warning", "is_error": False},
+    {"held": None, "why": "no values", "metric": None},
+)
+ROWS = Report(
+    judged=5,
+    refused=3,
+    share=0.6,
+    topics=(TopicEntry(topic="rows", judged=5, share=0.6),),
+    rules=(
+        RuleEntry(policy="rules", rule="a", mode="enforce", count=3, share=0.6, samples=("7",)),
+        RuleEntry(policy="soft", rule=None, mode="mark", count=1, share=0.2),
+        RuleEntry(policy="rules", rule="b", mode="enforce", count=0, share=0.0),
+    ),
+    contracts=(CONTRACT,),
+    about=About(source="table:t", is_topic=False, is_rows=True, file="f", fingerprint="x",
+                seconds=2.5, written="2026-01-02T03:04:05+00:00"),
+)  # fmt: skip
+EXPECTATIONS = [
+    {"expectation": "dated", "action": "keep", "passed": 1, "failed": 2},
+    {"expectation": "positive", "action": "drop", "passed": 3, "failed": 0},
+]
+
+
+def test_rules_are_assertions_of_openlineage():
+    facet = as_openlineage(ROWS)["dataQualityAssertions"]
+    assert facet["_producer"].startswith("https://pypi.org/project/penstock-kafka/")
+    assert facet["_schemaURL"].startswith("https://openlineage.io/spec/facets/1-1-0/DataQuality")
+    a, soft, b, count, sku = facet["assertions"]
+    assert a == {"assertion": "rule", "name": "rules.a", "success": False, "severity": "error",
+                 "expected": "0", "actual": "3"}  # fmt: skip
+    assert (soft["name"], soft["success"], soft["severity"]) == ("soft (mark)", False, "warn")
+    assert (b["name"], b["success"]) == ("rules.b", True)
+    assert (count["assertion"], count["actual"], "column" in count) == ("rowCount", "5", False)
+    assert (sku["column"], sku["severity"], sku["success"]) == ("item.sku", "warn", False)
+
+
+def test_rules_are_checks_of_datacontract_cli():
+    run = json.loads(json.dumps(as_datacontract(ROWS)))
+    assert UUID(run["runId"]).version == 4
+    begin, end = (dt.datetime.fromisoformat(run[f"timestamp{at}"]) for at in ("Start", "End"))
+    assert (end - begin, end.year) == (dt.timedelta(seconds=2.5), 2026)
+    assert (run["result"], run["logs"]) == ("failed", [])
+    assert [check["result"] for check in run["checks"]] == [
+        "failed", "warning", "passed", "passed", "warning", "unknown",
+    ]  # fmt: skip
+    a, *_, unknown = run["checks"]
+    assert a == {
+        "key": "rules.a", "name": "rules.a", "category": "quality", "type": "rule",
+        "model": "rows", "engine": "penstock", "result": "failed", "reason": "3 of 5",
+        "diagnostics": {"rows": 5, "failed_rows": 3, "samples": ["7"]},
+    }  # fmt: skip
+    assert (unknown["reason"], "diagnostics" in unknown) == ("not judged: no values", False)
+
+
+def test_expectations_have_the_same_forms():
+    dated, positive = as_openlineage(EXPECTATIONS)["dataQualityAssertions"]["assertions"]
+    assert dated == {"assertion": "expectation", "name": "dated", "success": False,
+                     "severity": "warn", "expected": "0", "actual": "2"}  # fmt: skip
+    assert (positive["success"], positive["severity"]) == (True, "error")
+    run = as_datacontract(iter(EXPECTATIONS))
+    assert [check["result"] for check in run["checks"]] == ["warning", "passed"]
+    assert run["checks"][0]["reason"] == "2 of 3"
+    assert run["result"] == "warning"
+    assert as_datacontract([])["result"] == "unknown"
+
+
+def test_policies_are_the_rules_of_records():
+    report = report_of(records(count=9), records(message="bad"))
+    [assertion] = as_openlineage(report)["dataQualityAssertions"]["assertions"]
+    assert (assertion["name"], assertion["actual"]) == ("p.P", "1")
+    [check] = as_datacontract(report)["checks"]
+    assert (check["type"], check["model"], check["reason"]) == ("policy", "t", "1 of 10")
