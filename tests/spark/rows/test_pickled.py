@@ -49,6 +49,55 @@ def test_a_module_beside_the_notebook_is_not_needed_where_it_judges(tmp_path, mo
     assert b"my_module" in pickle.dumps(my_module.Orders), "by its name everywhere else"
 
 
+IMPORTING = """
+import whole_helpers
+from part_helpers import is_bad
+from penstock.policy import InvalidRecordException, RecordValidationPolicy
+
+class Orders(RecordValidationPolicy):
+    def validate(self, topic, record):
+        if is_bad(record.value):
+            raise InvalidRecordException(whole_helpers.TEXT)
+"""
+PART = """
+import re
+WORD = re.compile(b"bad")
+
+def is_bad(value):
+    return WORD.search(value)
+"""
+
+
+@pytest.fixture
+def beside(tmp_path, monkeypatch):
+    """Writes modules beside a notebook, and imports the first."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    imported = []
+
+    def write(**texts):
+        for name, text in texts.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        imported.extend(texts)
+        return importlib.import_module(next(iter(texts)))
+
+    yield write
+    for name in imported:
+        sys.modules.pop(name, None)
+
+
+def test_what_a_local_module_imports_goes_with_it(beside):
+    module = beside(importing=IMPORTING, part_helpers=PART, whole_helpers="TEXT = 'is bad'")
+    assert in_another_process(pickled({"Orders": module.Orders})) == "['is bad']"
+    assert b"importing" in pickle.dumps(module.Orders), "by its name everywhere else"
+
+
+def test_the_error_names_an_imported_module_that_cannot_be_sent(beside):
+    holding = "import threading\nTEXT = threading.Lock()"
+    module = beside(importing_2=IMPORTING, part_helpers=PART, whole_helpers=holding)
+    with pytest.raises(ConfigurationError, match=r"sent .*: the module whole_helpers: .*lock"):
+        pickled({"Orders": module.Orders})
+
+
 def test_a_class_of_a_notebook():
     program = MODULE + (
         "import sys; from penstock.spark.rows.pickled import pickled\n"

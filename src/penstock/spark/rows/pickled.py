@@ -1,15 +1,17 @@
 """Policies that are passed as classes or instances, on their way to Spark's Python workers.
 
-A class of a notebook, and of a module that is not installed, travels as its code: no executor needs
-the module.
+A class of a notebook, and of a module that is not installed, travels as its code, with all that it
+uses of such modules: no executor needs them.
 """
 
 from __future__ import annotations
 
 import sys
 import sysconfig
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import cloudpickle
@@ -18,7 +20,6 @@ from penstock.configuration import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import ModuleType
 
 _INSTALLED: Final = tuple(
     Path(path).resolve()
@@ -40,45 +41,61 @@ def pickled(policies: Mapping[str, Any]) -> bytes:
     """
     if not policies:
         return b""
-    for name, policy in policies.items():
-        with _by_value(policy):
+    with _local_modules_by_value():
+        for name, policy in policies.items():
             try:
                 _cloudpickle.dumps(policy)
             except Exception as error:  # of any object that it holds
                 raise ConfigurationError(
                     f"plan: policies: {name} cannot be sent to Spark's Python workers: "
-                    f"{type(error).__name__}: {error}"
+                    f"{_place_of(policy)}{type(error).__name__}: {error}"
                 ) from None
-    with ExitStack() as modules:
-        for policy in policies.values():
-            modules.enter_context(_by_value(policy))
         data: bytes = _cloudpickle.dumps(dict(policies))
         return data
 
 
 @contextmanager
-def _by_value(policy: Any) -> Iterator[None]:
-    """Have the class of a policy sent as its code, unless its module is installed."""
-    cls = policy if isinstance(policy, type) else type(policy)
-    module = sys.modules.get(cls.__module__)
-    if module is None or not _is_local(module) or _is_registered(module):
-        yield
-        return
-    _cloudpickle.register_pickle_by_value(module)
+def _local_modules_by_value() -> Iterator[None]:
+    """Have what modules of the user's define sent as its code, wherever a policy uses it."""
+    registered = _cloudpickle.list_registry_pickle_by_value()
+    modules = [
+        module
+        for module in tuple(sys.modules.values())
+        if isinstance(module, ModuleType)
+        and _is_local(module)
+        and module.__name__ not in registered
+    ]
+    for module in modules:
+        _cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        _cloudpickle.unregister_pickle_by_value(module)
+        for module in modules:
+            _cloudpickle.unregister_pickle_by_value(module)
 
 
 def _is_local(module: ModuleType) -> bool:
     """Return whether a module is a file of the user's that may be on this machine alone."""
-    file = getattr(module, "__file__", None)
-    if module.__name__ == "__main__" or not file:
+    file = vars(module).get("__file__")
+    if module.__name__ == "__main__" or module.__name__ not in sys.modules or not file:
         return False  # Spark sends it as its code anyway, or it is built in
+    return not _is_installed(file)
+
+
+@cache
+def _is_installed(file: str) -> bool:
     path = Path(file).resolve()
-    return not any(path.is_relative_to(folder) for folder in (*_INSTALLED, _OWN))
+    return any(path.is_relative_to(folder) for folder in (*_INSTALLED, _OWN))
 
 
-def _is_registered(module: ModuleType) -> bool:
-    return module.__name__ in _cloudpickle.list_registry_pickle_by_value()
+def _place_of(policy: Any) -> str:
+    """Return which module of the user's, that of a policy uses as a whole, cannot be sent."""
+    cls = policy if isinstance(policy, type) else type(policy)
+    used = vars(sys.modules.get(cls.__module__, sys)).values()
+    for module in used:
+        if isinstance(module, ModuleType) and _is_local(module):
+            try:
+                _cloudpickle.dumps(module)
+            except Exception:  # as of the policy
+                return f"the module {module.__name__}: "
+    return ""
