@@ -63,6 +63,7 @@ _NO_OVERLOAD: Final = "No matching overloads found"
 _OF_ANOTHER_TYPE: Final = (_NO_OVERLOAD, "SELECT to non-message type")
 _TOO_LARGE: Final = "integer overflow"
 _BY_ZERO: Final = ("divide by zero", "modulus by zero")
+_NO_TIMESTAMP: Final = "String to Timestamp conversion failed"
 TEXTS: Final = "texts"
 """The type of a map from texts to texts, which `cel.Type` has no name for."""
 _NEITHER: Final = "it gives neither true nor false"
@@ -403,6 +404,8 @@ def reason_of(text: str) -> str:
         return "it divides by zero"
     if any(sign in text for sign in _OF_ANOTHER_TYPE):
         return "a value has a type that it cannot be used with"
+    if _NO_TIMESTAMP in text:
+        return "timestamp() reads a time with a zone, such as 2026-01-31T00:00:00Z"
     return "it ends with an error"
 
 
