@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.spark import audit_rows, plan
+from penstock.spark import audit_rows, load_plan, plan
 from tests.spark.rows.orders import ORDERS, RULES
 
 CONTRACT = """
@@ -72,3 +72,10 @@ def test_wrong_arguments(spark):
 
 def test_the_signature():
     assert list(inspect.signature(audit_rows).parameters) == ["frame", "plan", "label", "samples"]
+
+
+def test_an_error_offers_no_argument_that_audit_rows_lacks(spark, tmp_path):
+    file = tmp_path / "p.properties"
+    file.write_text("upstream.bootstrap.servers=none:1\nrecord.validator.classes=\n")
+    with pytest.raises(ConfigurationError, match=r"says which the rows are of$"):
+        audit_rows(spark.range(1), load_plan(file))

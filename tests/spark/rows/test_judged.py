@@ -174,6 +174,14 @@ def test_wrong_arguments(spark):
         judge_rows(frame, plan(rules=RULES), key=F.col("id"))
 
 
+def test_a_frame_needs_a_column_for_the_value(spark):
+    keys = spark.range(1)
+    row_plan = plan(rules={"any": "true"})
+    for function in (judge_rows, split_rows):
+        with pytest.raises(ConfigurationError, match=r"_rows: the frame has no column for the val"):
+            function(keys, row_plan, key="id")
+
+
 def test_signatures():
     keywords = ["key", "headers", "timestamp", "topic", "observation"]
     for function in (judge_rows, split_rows):

@@ -59,7 +59,7 @@ def audit_rows(
         ConfigurationError: An argument is wrong, or the frame is a stream.
     """
     check_rows(frame, "audit_rows")
-    row_plan = row_plan_of(plan, "audit_rows", has_topics=False)
+    row_plan = row_plan_of(plan, "audit_rows")
     if label is not None:
         check_text(label, "audit_rows: label", such_as="the name of a column")
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas import functions as pandas_functions
@@ -113,9 +114,16 @@ def _judged(
     row_plan = row_plan_of(plan, function, has_topics=columns.topic is not None)
     columns.check(function)
     parts = columns.arguments(row_plan.nulls)
-    judged_rows = (
-        _by_column(frame, row_plan, parts) if _ARROW_UDF else _by_rows(frame, row_plan, parts)
-    )
+    try:
+        judged_rows = (
+            _by_column(frame, row_plan, parts) if _ARROW_UDF else _by_rows(frame, row_plan, parts)
+        )
+    except AnalysisException as error:
+        if "CANNOT_DROP_ALL_FIELDS" not in str(error):
+            raise
+        raise ConfigurationError(
+            f"{function}: the frame has no column for the value: all are other parts of the record"
+        ) from None
     return observed(judged_rows, row_plan, observation, function)
 
 

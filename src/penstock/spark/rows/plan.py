@@ -112,11 +112,11 @@ def plan(
     return row_plan
 
 
-def row_plan_of(value: Any, function: str, *, has_topics: bool) -> RowPlan:
+def row_plan_of(value: Any, function: str, *, has_topics: bool | None = None) -> RowPlan:
     """Return the plan that was passed to a function over rows.
 
     Args:
-        has_topics: Whether a column names the topics.
+        has_topics: Whether a column names the topics; None if the function takes no such column.
 
     Raises:
         ConfigurationError: It is no plan, or the topic of the rows is not known.
@@ -130,9 +130,10 @@ def row_plan_of(value: Any, function: str, *, has_topics: bool) -> RowPlan:
         )
     topic = getattr(value, "topic", None)
     if topic is None and not has_topics:
+        column = "" if has_topics is None else ", or topic= a column with names of topics"
         raise ConfigurationError(
             f"{function}: {value.path} has policies by topic: load_plan(FILE, topic=TOPIC) says "
-            "which the rows are of, or topic= a column with names of topics"
+            f"which the rows are of{column}"
         )
     return RowPlan(value, topic)
 
