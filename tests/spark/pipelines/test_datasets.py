@@ -2,21 +2,10 @@
 
 import pytest
 
-from tests.spark.pipelines.projects import Project
+from tests.spark.pipelines.projects import HEAD, Project, ids
 
 pytestmark = pytest.mark.spark_processes
 
-HEAD = """
-from pyspark.sql import SparkSession
-from penstock import pipelines as dp
-
-spark = SparkSession.active()
-SCHEMA = "id INT, amount INT"
-
-@dp.table
-def raw():
-    return spark.readStream.schema(SCHEMA).json(ROWS)
-"""
 ORDERS = """
 @dp.table(comment="Orders", partition_cols=["id"])
 @dp.expect("small", "amount < 100")
@@ -52,10 +41,6 @@ def counts(project, spark, name):
         row["expectation"]: (row["action"], row["passed"], row["failed"])
         for row in project.table(spark, f"{name}_expectations")
     }
-
-
-def ids(project, spark, name):
-    return sorted(row["id"] for row in project.table(spark, name))
 
 
 def test_rows_are_kept_dropped_and_counted(project, spark):

@@ -85,7 +85,7 @@ def beside(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_what_a_local_module_imports_goes_with_it(beside):
+def test_imports_of_a_local_module_are_sent_too(beside):
     module = beside(importing=IMPORTING, part_helpers=PART, whole_helpers="TEXT = 'is bad'")
     assert in_another_process(pickled({"Orders": module.Orders})) == "['is bad']"
     assert b"importing" in pickle.dumps(module.Orders), "by its name everywhere else"

@@ -1,7 +1,8 @@
 """Datasets of a declarative pipeline, and those that their expectations need.
 
 A table that leaves rows out reads `<table>_judged`: each row of the query, judged once. Its counts
-are a materialized view, `<table>_expectations`, which also counts the rows that are left out.
+are a materialized view, `<table>_expectations`, which also counts the rows that are left out: each
+row for the expectations that judged it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,12 @@ from penstock.spark.pipelines.expectations import (
     kept,
     needs_all_rows,
     quarantined,
-    with_failed,
+    with_checks,
+)
+from penstock.spark.pipelines.updates import (
+    check_written_directly,
+    check_written_from,
+    may_be_same,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +53,7 @@ if TYPE_CHECKING:
     from penstock.spark.pipelines.expectations import Constraint, Expectation, Query
 
 JUDGED: Final = "_judged"
-"""The suffix of the table of all rows of a query, with the expectations that they fail."""
+"""The suffix of the table of all rows of a query, with the expectations that judged them."""
 KEPT: Final = "_kept"
 """The suffix of the flow of the rows of such a table that are kept."""
 COUNTS: Final = "_expectations"
@@ -117,6 +123,11 @@ def _define_table(expected: ExpectedQuery, name: str, options: dict[str, Any]) -
     def read(source: str) -> DataFrame:
         return SparkSession.active().readStream.table(source)
 
+    if needs_all_rows(expected.expectations):
+        quarantines = [each.into for each in expected.expectations if each.into]
+        check_written_from(with_suffix(name, JUDGED), name, quarantines)
+    else:
+        check_written_directly(name, with_suffix(name, JUDGED))
     _define_stored(pipelines.table, read, expected, name, options)
 
 
@@ -134,7 +145,7 @@ def _define_temporary_view(expected: ExpectedQuery, name: str, options: dict[str
             raise ValueError(f"{name} is a view: its rows cannot be quarantined, only a table's")
 
         def query() -> DataFrame:
-            return kept(with_failed(expected.query(), expectations, name), expectations)
+            return kept(with_checks(expected.query(), expectations, name))
 
     pipelines.temporary_view(**{**options, "name": name})(query)
 
@@ -158,10 +169,10 @@ def _define_stored(
     # What the options say of the query and its files, but not of the table's columns.
     of_query = _chosen(options, "spark_conf", "format")
     define(name=all_rows, comment=_comment_on_judged(name), **of_query)(
-        lambda: with_failed(expected.query(), expectations, name)
+        lambda: with_checks(expected.query(), expectations, name)
     )
     of_table = {key: value for key, value in options.items() if key != "spark_conf"}
-    define(**{**of_table, "name": name})(lambda: kept(reader(all_rows), expectations))
+    define(**{**of_table, "name": name})(lambda: kept(reader(all_rows)))
     define_as_files = partial(define, **_chosen(options, "format"))
     _define_quarantines(define_as_files, reader, name, expectations, all_rows)
     _define_counts(name, expectations, all_rows)
@@ -174,17 +185,17 @@ def _define_quarantines(
     expectations: tuple[Expectation, ...],
     all_rows: str,
 ) -> None:
-    for position, expectation in enumerate(expectations):
+    for expectation in expectations:
         if expectation.into:
-            rows = partial(_quarantined_rows, reader, all_rows, position, expectation)
+            rows = partial(_quarantined_rows, reader, all_rows, expectation)
             comment = f"The rows of {name} that are refused, with the verdict on each"
             define(name=expectation.into, comment=comment)(rows)
 
 
 def _quarantined_rows(
-    reader: Callable[[str], DataFrame], all_rows: str, position: int, expectation: Expectation
+    reader: Callable[[str], DataFrame], all_rows: str, expectation: Expectation
 ) -> DataFrame:
-    return quarantined(reader(all_rows), position, expectation)
+    return quarantined(reader(all_rows), expectation)
 
 
 def create_streaming_table(
@@ -209,7 +220,8 @@ def create_streaming_table(
         TypeError: A description or an expression is not a string, or is empty.
         ConfigurationError: A condition or a policy cannot be used.
         ValueError: Two expectations have the same description; or a flow to this table is defined
-            before the table, so that its rows would not be judged.
+            before the table, so that its rows would not be judged; or earlier updates wrote it in
+            another way.
     """
     location = get_caller_source_code_location(stacklevel=1)
     expectations = tuple(
@@ -223,22 +235,24 @@ def create_streaming_table(
     )
     expectations = ExpectedQuery(_no_query).expecting(expectations).expectations
     targets = _targets()
-    if expectations and any(_may_be_same(name, other) for other in targets):
+    if expectations and any(may_be_same(name, other) for other in targets):
         raise ValueError(f"define {name!r} with create_streaming_table before the flows to it")
+    all_rows = with_suffix(name, JUDGED)
     with _located(location):
         if not needs_all_rows(expectations):
+            check_written_directly(name, all_rows)
             pipelines.create_streaming_table(name, **options)
             targets[name] = _Target(name, expectations)
             if expectations:
                 _define_counts(name, expectations)
             return
-        all_rows = with_suffix(name, JUDGED)
+        check_written_from(all_rows, name, [])
         of_files = _chosen(options, "format")
         pipelines.create_streaming_table(all_rows, comment=_comment_on_judged(name), **of_files)
         targets[name] = _Target(all_rows, expectations)
 
         def rows() -> DataFrame:
-            return kept(SparkSession.active().readStream.table(all_rows), expectations)
+            return kept(SparkSession.active().readStream.table(all_rows))
 
         pipelines.create_streaming_table(name, **options)
         # Not the table's name, which a flow of the user may have.
@@ -289,7 +303,7 @@ def append_flow(*, target: str, name: str | None = None, **options: Any) -> Any:
 
         def rows() -> DataFrame:
             if into.table != target:
-                return with_failed(query(), expectations, target)
+                return with_checks(query(), expectations, target)
             return checked(query(), expectations, target)
 
         flow = name or query.__name__
@@ -319,15 +333,9 @@ def _target_of(name: str) -> _Target:
     targets = _targets()
     if name not in targets:
         for other, target in targets.items():
-            if target.expectations and _may_be_same(name, other):
+            if target.expectations and may_be_same(name, other):
                 raise ValueError(f"write {name!r} as in create_streaming_table({other!r}, ...)")
     return targets.setdefault(name, _Target(name))
-
-
-def _may_be_same(name: str, other: str) -> bool:
-    """Whether two names may be those of a table, with and without a catalog or a schema."""
-    plain, plain_other = (f".{each.replace('`', '').lower()}" for each in (name, other))
-    return plain.endswith(plain_other) or plain_other.endswith(plain)
 
 
 def _targets() -> dict[str, _Target]:
@@ -355,7 +363,7 @@ def _chosen(options: dict[str, Any], *keys: str) -> dict[str, Any]:
 
 
 def _comment_on_judged(name: str) -> str:
-    return f"Each row of the query of {name}, with the expectations that it fails"
+    return f"Each row of the query of {name}, with the expectations that judged it"
 
 
 def with_suffix(name: str, suffix: str) -> str:

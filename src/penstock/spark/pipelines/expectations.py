@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from functools import reduce, update_wrapper
-from operator import and_
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions
+from pyspark.sql import types as T  # noqa: N812 - as everybody names it
 
 from penstock.engine.verdict import Outcome
 from penstock.jobs.plan import RecordPlan
 from penstock.spark.rows.judged import verdict_on
 from penstock.spark.rows.plan import RowPlan, plan, row_plan_of
 from penstock.spark.rows.values import VERDICT
+from penstock.spark.verdicts import VERDICT_WITH_OBJECTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -105,7 +106,7 @@ def expectation_of(
         rule = re.sub(r"[^A-Za-z0-9_-]", "_", description)[:_RULE_NAME_MAX]
         row_plan = plan(rules={rule: constraint.condition})
     elif isinstance(constraint, RowPlan | RecordPlan):
-        row_plan = row_plan_of(constraint, f"the expectation {description!r}", has_topics=False)
+        row_plan = row_plan_of(constraint, f"the expectation {description!r}")
     elif isinstance(constraint, type) or hasattr(type(constraint), "validate"):
         row_plan = plan(policies=[constraint])
     else:
@@ -199,14 +200,24 @@ def needs_all_rows(expectations: Iterable[Expectation]) -> bool:
 
 ROW: Final = "row"
 """The column with all columns of the query."""
-FAILED: Final = "failed"
-"""The column with the descriptions of the expectations that the row fails."""
+CHECKS: Final = "checks"
+"""The column with the expectations that judged the row, each with its action and `is_met`."""
+VERDICTS: Final = "verdicts"
+"""The column with the verdicts of expectations that quarantine rows, by description."""
+COLUMNS: Final = (ROW, CHECKS, VERDICTS)
+_CHECK: Final = (
+    T.StructType()
+    .add("expectation", T.StringType())
+    .add("action", T.StringType())
+    .add("is_met", T.BooleanType())
+)
 
 
-def with_failed(frame: DataFrame, expectations: Sequence[Expectation], dataset: str) -> DataFrame:
-    """Return the rows of a query with the expectations that they fail.
+def with_checks(frame: DataFrame, expectations: Sequence[Expectation], dataset: str) -> DataFrame:
+    """Return the rows of a query with the expectations that judged them.
 
-    Without an analysis, which a pipeline does not allow in a query function.
+    Without an analysis, which a pipeline does not allow in a query function. The columns are the
+    same for all expectations: those of a table may change between two updates.
 
     Args:
         frame: The frame of the query function.
@@ -214,62 +225,70 @@ def with_failed(frame: DataFrame, expectations: Sequence[Expectation], dataset: 
         dataset: The name of the dataset, for errors.
 
     Returns:
-        The columns `row`, `failed`, and for each expectation that quarantines rows the verdict. A
-        query of it fails at a row that fails an expectation with that action.
+        The columns `row`, `checks` and `verdicts`. A query of it fails at a row that fails an
+        expectation with that action.
     """
     in_sql = [expectation for expectation in expectations if expectation.is_sql]
-    failed = [(expectation, expectation.is_met) for expectation in in_sql]
+    checks = [_check(expectation, expectation.is_met) for expectation in in_sql]
     rows = checked(frame, in_sql, dataset).select(
-        functions.struct("*").alias(ROW), _failed(failed).alias(FAILED)
+        functions.struct("*").alias(ROW), _array(checks).alias(CHECKS)
     )
-    failed = []
-    verdict_names = []
+    checks = []
+    verdicts: list[Column] = []
     for position, expectation in enumerate(expectations):
         if isinstance(expectation.constraint, str):
             continue
-        name = verdict_name(position)
+        name = f"verdict_{position}"
         verdict = verdict_on(functions.col(ROW), expectation.constraint)
         # With withColumn(), a server would analyse the frame: see pipelines.
         rows = rows.select("*", verdict.alias(name))
         is_met = functions.col(name)["outcome"] == Outcome.ACCEPTED.value
-        failed.append((expectation, is_met))
+        checks.append(_check(expectation, is_met))
         if expectation.action is Action.FAIL:
             rows = rows.where(_is_checked(expectation, is_met, dataset))
         elif expectation.action is Action.QUARANTINE:
-            verdict_names.append(name)
-    all_failed = functions.concat(FAILED, _failed(failed)).alias(FAILED)
-    return rows.select(ROW, all_failed, *verdict_names)
+            verdicts += [functions.lit(expectation.description), functions.col(name)]
+    map_type = T.MapType(T.StringType(), VERDICT_WITH_OBJECTIONS)
+    by_description = functions.create_map(*verdicts) if verdicts else functions.lit(None)
+    return rows.select(
+        ROW,
+        functions.concat(CHECKS, _array(checks)).alias(CHECKS),
+        by_description.cast(map_type).alias(VERDICTS),
+    )
 
 
-def _failed(conditions: Iterable[tuple[Expectation, Column]]) -> Column:
-    """Return the descriptions of the expectations that are not met, as an array."""
-    descriptions = [
-        functions.when(~is_met, functions.lit(expectation.description))
-        for expectation, is_met in conditions
-    ]
-    return functions.array_compact(functions.array(*descriptions).cast("array<string>"))
+def _check(expectation: Expectation, is_met: Column) -> Column:
+    return functions.struct(
+        functions.lit(expectation.description).alias("expectation"),
+        functions.lit(expectation.action.value).alias("action"),
+        is_met.alias("is_met"),
+    )
 
 
-def verdict_name(position: int) -> str:
-    """Return the name of the column with the verdicts for an expectation, by its position."""
-    return f"verdict_{position}"
+def _array(checks: Iterable[Column]) -> Column:
+    return functions.array(*checks).cast(T.ArrayType(_CHECK))
 
 
-def kept(frame: DataFrame, expectations: Iterable[Expectation]) -> DataFrame:
-    """Return the rows of `with_failed` that stay in the table, with the columns of the query."""
-    passing = [
-        ~functions.array_contains(FAILED, expectation.description)
-        for expectation in expectations
-        if expectation.action in LEAVING_OUT
-    ]
-    return frame.where(reduce(and_, passing, functions.lit(True))).select(f"{ROW}.*")
+def kept(frame: DataFrame) -> DataFrame:
+    """Return the rows of `with_checks` that stay in the table, with the columns of the query."""
+    leaving_out = sorted(action.value for action in LEAVING_OUT)
+
+    def leaves_out(check: Column) -> Column:
+        return ~check["is_met"] & check["action"].isin(*leaving_out)
+
+    return frame.where(~functions.exists(CHECKS, leaves_out)).select(f"{ROW}.*")
 
 
-def quarantined(frame: DataFrame, position: int, expectation: Expectation) -> DataFrame:
-    """Return the rows of `with_failed` that fail an expectation: their columns, and `verdict`."""
-    bad = frame.where(functions.array_contains(FAILED, expectation.description))
+def quarantined(frame: DataFrame, expectation: Expectation) -> DataFrame:
+    """Return the rows of `with_checks` that fail an expectation: their columns, and `verdict`."""
+
+    def is_bad(check: Column) -> Column:
+        is_of_it = check["expectation"] == expectation.description
+        return is_of_it & (check["action"] == Action.QUARANTINE.value) & ~check["is_met"]
+
+    bad = frame.where(functions.exists(CHECKS, is_bad))
     row = functions.col(ROW).dropFields(VERDICT).alias(ROW)
-    verdict = functions.col(verdict_name(position)).alias(VERDICT)
+    verdict = functions.col(VERDICTS)[expectation.description].alias(VERDICT)
     return bad.select(row, verdict).select(f"{ROW}.*", VERDICT)
 
 
@@ -289,25 +308,31 @@ def _is_checked(expectation: Expectation, is_met: Column, dataset: str) -> Colum
 
 
 def counted(frame: DataFrame, expectations: Iterable[Expectation]) -> DataFrame:
-    """Return the counts of rows of `with_failed`: `expectation`, `action`, `passed`, `failed`."""
-    return _counts(
-        frame,
-        {
-            expectation: functions.array_contains(FAILED, expectation.description)
-            for expectation in expectations
-        },
+    """Return the counts of rows of `with_checks`: `expectation`, `action`, `passed`, `failed`.
+
+    Each row counts for the expectations that judged it, which may be others today.
+    """
+    groups = frame.groupBy(CHECKS).agg(functions.count(functions.lit(1)).alias("rows"))
+    checks = groups.select(functions.explode(CHECKS).alias("check"), "rows")
+    none = [functions.struct(_check(each, functions.lit(True)), functions.lit(0).cast("long"))
+            for each in expectations]  # fmt: skip
+    zeros = frame.sparkSession.range(1).select(functions.inline(functions.array(*none)))
+    all_checks = checks.union(zeros).select("check.*", "rows")
+    is_met, rows = functions.col("is_met"), functions.col("rows")
+    return all_checks.groupBy("expectation", "action").agg(
+        functions.sum(functions.when(is_met, rows).otherwise(0)).alias("passed"),
+        functions.sum(functions.when(is_met, 0).otherwise(rows)).alias("failed"),
     )
 
 
-def counted_in_table(frame: DataFrame, expectations: Iterable[Expectation]) -> DataFrame:
-    """Return the counts of the rows of a table that drops none, as `counted` does."""
-    return _counts(frame, {expectation: ~expectation.is_met for expectation in expectations})
+def counted_in_table(frame: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
+    """Return the counts of the rows of a table that drops none, as `counted` does.
 
-
-def _counts(frame: DataFrame, is_failed: Mapping[Expectation, Column]) -> DataFrame:
+    They are judged again at each update.
+    """
     counts = [
-        functions.count(functions.when(failed, 1)).alias(f"c{i}")
-        for i, failed in enumerate(is_failed.values())
+        functions.count(functions.when(~expectation.is_met, 1)).alias(f"c{i}")
+        for i, expectation in enumerate(expectations)
     ]
     totals = frame.agg(functions.count(functions.lit(1)).alias("all"), *counts)
     rows = [
@@ -317,6 +342,6 @@ def _counts(frame: DataFrame, is_failed: Mapping[Expectation, Column]) -> DataFr
             (functions.col("all") - functions.col(f"c{i}")).alias("passed"),
             functions.col(f"c{i}").alias("failed"),
         )
-        for i, expectation in enumerate(is_failed)
+        for i, expectation in enumerate(expectations)
     ]
     return totals.select(functions.inline(functions.array(*rows)))

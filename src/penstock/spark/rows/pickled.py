@@ -91,8 +91,8 @@ def _is_installed(file: str) -> bool:
 def _place_of(policy: Any) -> str:
     """Return which module of the user's, that of a policy uses as a whole, cannot be sent."""
     cls = policy if isinstance(policy, type) else type(policy)
-    used = vars(sys.modules.get(cls.__module__, sys)).values()
-    for module in used:
+    names = vars(sys.modules.get(cls.__module__, sys))
+    for module in names.values():
         if isinstance(module, ModuleType) and _is_local(module):
             try:
                 _cloudpickle.dumps(module)
