@@ -168,7 +168,7 @@ spark: setup $(ARCHIVED)  ## Spark's drivers, executors and disks fail in the mi
 spark-kills: setup $(ARCHIVED)  ## split, its stream and redrive, on Spark and without it, killed at random moments in 50 rounds while brokers come and go; ROUNDS=, SEED=
 	$(BIN)/python -m pytest tests/jobs/kills -m spark_processes --kill-rounds=$(or $(ROUNDS),50) $(if $(SEED),--chaos-seed=$(SEED)) -o timeout=7200
 
-spark-versions: setup  ## audit, split, judge and streams on PySpark 3.5, 4.0, 4.1, 4.2 and 4.3, on a master and with Spark Connect; each is installed in an environment of its own; VERSIONS= for others
+spark-versions: setup  ## audit, split, judge and streams on PySpark 3.5, 4.0, 4.1, 4.2 and 4.3, on a master and with Spark Connect; examples/pipelines from 4.1 on; each is installed in an environment of its own; VERSIONS= for others
 	$(BIN)/python -m tests.spark_versions $(VERSIONS)
 
 kafka-versions: setup $(ARCHIVED)  ## the tests of the gateway and of the jobs on brokers of Kafka 3.9, 4.0, 4.2 and 4.4; VERSIONS= for others

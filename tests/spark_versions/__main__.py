@@ -1,4 +1,6 @@
-"""Runs the demo of `demo.py` on several versions of PySpark; see `make spark-versions`.
+"""Runs the demo of `demo.py`, and the example of pipelines, on several versions of PySpark.
+
+See `make spark-versions`.
 
 Each has an environment of its own in the cache, with that PySpark and what it requires; everything
 else comes from the environment of the checkout. Ends with 1 where a demo fails.
@@ -10,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import uuid
 from pathlib import Path
 from typing import Final
@@ -22,10 +25,12 @@ from penstock.kafka.local import LocalKafka
 from tests.conftest import create_topic
 from tests.limits import HANGS_S
 from tests.spark.connect_server import connect_server
+from tests.spark.pipelines.scenario import run_scenario
 from tests.spark_connector import jars_without
 from tests.spark_versions.environments import environment, variables
 
 VERSIONS: Final = ("3.5.9", "4.0.5", "4.1.4", "4.2.1", "4.3.0")
+WITHOUT_PIPELINES: Final = {"3.5.9", "4.0.5"}
 CONNECT_SERVER: Final = "org.apache.spark:spark-connect_2.12:3.5.7"
 """Of Spark 3.5, whose PySpark has no server."""
 RECORDS: Final = 2000
@@ -48,6 +53,8 @@ def main(wanted: list[str]) -> int:
             results[version] = _run_demo(kafka, version, "local[2]")
             with tempfile.TemporaryDirectory() as folder, _server(version, Path(folder)) as address:
                 results[f"{version} with Spark Connect"] = _run_demo(kafka, version, address)
+            if version not in WITHOUT_PIPELINES:
+                results[f"{version} with pipelines"] = _run_pipelines(version)
     for version, is_good in results.items():
         print(f"{version}  {'passed' if is_good else 'FAILED'}")
     return 0 if all(results.values()) else 1
@@ -68,8 +75,27 @@ def _run_demo(kafka: LocalKafka, version: str, where: str) -> bool:
     return done.returncode == 0
 
 
-def _server(version: str, folder: Path) -> contextlib.AbstractContextManager[str]:
+def _run_pipelines(version: str) -> bool:
+    """Run the example of declarative pipelines; return whether it passed."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            run_scenario(Path(folder), _home(version), variables(version))
+        except Exception:  # also a failed assertion
+            traceback.print_exc()
+            return False
+    print(f"PySpark {version} pipelines: {time.monotonic() - began:.0f} s", flush=True)
+    return True
+
+
+def _home(version: str) -> Path:
+    """Return the folder of a version's Spark."""
     (home,) = Path(environment(version)).parents[1].glob("lib/python*/site-packages/pyspark")
+    return home
+
+
+def _server(version: str, folder: Path) -> contextlib.AbstractContextManager[str]:
+    home = _home(version)
     jars: list[Path] = []
     if version.startswith("3."):
         found = class_path(CONNECT_SERVER).split(os.pathsep)

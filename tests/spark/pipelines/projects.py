@@ -18,7 +18,12 @@ libraries:
   - glob:
       include: transformations/**
 """
-PERSISTENT = ("--conf", "spark.sql.catalogImplementation=hive")
+CONF = {
+    "spark.sql.catalogImplementation": "hive",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.ui.enabled": "false",
+}
+OPTIONS = [text for key, value in CONF.items() for text in ("--conf", f"{key}={value}")]
 HEAD = """
 from pyspark.sql import SparkSession
 from penstock import pipelines as dp
@@ -77,12 +82,12 @@ class Project:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess:
         """Run an update of the pipeline."""
-        return self._run("run", *PERSISTENT, *arguments)
+        return self._run("run", *OPTIONS, *arguments)
 
     def start(self) -> subprocess.Popen:
         """Start an update of the pipeline, as the leader of a group of processes."""
         return subprocess.Popen(
-            [self._command, "run", *PERSISTENT], cwd=self.folder, env=self._environment,
+            [self._command, "run", *OPTIONS], cwd=self.folder, env=self._environment,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
 

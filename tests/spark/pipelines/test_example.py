@@ -1,4 +1,4 @@
-"""`examples/pipelines`: Spark's declarative pipelines over the data source, as its command runs them."""
+"""The examples of declarative pipelines, and functions in them, as Spark's command runs them."""
 
 import os
 import shutil
@@ -10,8 +10,10 @@ import pytest
 
 from tests.limits import HANGS_S
 from tests.spark.installed import SPARK
+from tests.spark.pipelines.scenario import run_scenario
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "pipelines"
+EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLE = EXAMPLES / "pipelines_of_topics"
 
 
 IN_QUERY_FUNCTIONS = """
@@ -67,6 +69,13 @@ def run_pipeline(project, *arguments):
 
 
 @pytest.mark.spark_processes
+def test_the_example(tmp_path):
+    run_scenario(tmp_path, SPARK, {
+        **os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
+    })  # fmt: skip
+
+
+@pytest.mark.spark_processes
 def test_judge_and_apply_in_query_functions(spark, tmp_path):
     """They look at no frame: Spark ends a pipeline whose query function does."""
     files = {
@@ -93,7 +102,7 @@ def test_judge_and_apply_in_query_functions(spark, tmp_path):
 
 
 @pytest.mark.spark_processes
-def test_the_example(spark, configured, produce, topic, tmp_path):
+def test_the_example_of_topics(spark, configured, produce, topic, tmp_path):
     source, project, storage = topic("orders", 2), tmp_path / "project", tmp_path / "storage"
     shutil.copytree(EXAMPLE, project)
     file = project / "spark-pipeline.yml"
