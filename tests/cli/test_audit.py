@@ -8,7 +8,6 @@ import pytest
 
 from penstock import cli
 from penstock.cli.audit import conclude
-from penstock.cli.jobs.spark_job import ratio
 from penstock.configuration import ConfigurationError
 from penstock.engine.path_counts import PathCount
 from penstock.jobs.report.document import as_json
@@ -27,23 +26,6 @@ def options_of(**options):
 def run(*arguments, capsys):
     code = cli.main(["audit", *map(str, arguments)])
     return code, capsys.readouterr()
-
-
-@pytest.mark.parametrize(
-    ("text", "share"),
-    [("0.05", 0.05), ("5%", 0.05), ("5 %", 0.05), ("0", 0), ("100%", 1), ("0.1%", 0.001), ("1", 1)],
-)
-def test_a_share_is_a_number_or_a_percentage(text, share):
-    assert ratio(text) == share
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["5", "-1%", "101%", "five", "", "%", "nan", "sNaN", "inf", "NaN%", "0,05", "1e9999999999%"],
-)
-def test_other_texts_are_not_a_share(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="such as 5%"):
-        ratio(text)
 
 
 def test_the_share_may_equal_the_limit():

@@ -8,7 +8,7 @@ import pytest
 from penstock import cli
 from penstock.cli import check
 from penstock.cli.checks import check_since
-from penstock.cli.jobs.dry_run import DryRun
+from penstock.cli.checks.dry_run import DryRun
 from penstock.engine.path_counts import PathCount, events_of
 from penstock.engine.verdict import ACCEPTED, failed, not_judged, refused
 from penstock.kafka.client.errors import DeniedError

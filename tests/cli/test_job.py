@@ -4,9 +4,9 @@ import argparse
 
 import pytest
 
+from penstock.cli.jobs.arguments import add_job_arguments, add_source_arguments
 from penstock.cli.jobs.job import check_no_range
 from penstock.cli.jobs.local_job import LocalJob
-from penstock.cli.jobs.spark_job import add_job_arguments, add_source_arguments
 from penstock.configuration import ConfigurationError
 
 LINE = '{"value": "v", "topic": "t", "partition": 0, "offset": 0}\n'

@@ -4,8 +4,8 @@ import argparse
 
 import pytest
 
+from penstock.cli.jobs.arguments import add_job_arguments, add_source_arguments
 from penstock.cli.jobs.local_job import LocalJob
-from penstock.cli.jobs.spark_job import add_job_arguments, add_source_arguments
 from penstock.configuration import ConfigurationError
 
 LINE = '{"value": "%s", "topic": "t", "partition": 0, "offset": 0}\n'

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.jobs.arguments import add_writing_arguments
 from penstock.cli.jobs.raw_jobs import (
     _check_removed,
-    add_writing_arguments,
     are_topics,
     check_writing_arguments,
     is_between_topics,

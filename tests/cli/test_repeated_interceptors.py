@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from penstock.cli.jobs.dry_run import dry_run
+from penstock.cli.checks.dry_run import dry_run
 from penstock.configuration import read_configuration
 from tests.gateways import PENSTOCK
 

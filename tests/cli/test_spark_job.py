@@ -1,13 +1,13 @@
-"""The options that the commands over stored records have in common."""
+"""A command's work on Spark, or in this process: how it begins and ends."""
 
 import argparse
 import sys
-from fractions import Fraction
 
 import pytest
 
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.jobs import spark_job
+from penstock.cli.jobs import arguments, spark_job
+from penstock.cli.jobs.job import show_counts
 from penstock.cli.jobs.local_job import LocalJob
 from penstock.cli.jobs.spark_job import SparkJob, job, on_spark
 from penstock.configuration import ConfigurationError
@@ -20,71 +20,20 @@ def options(tmp_path):
     file = tmp_path / "penstock.properties"
     file.write_text("upstream.bootstrap.servers=127.0.0.1:1\n")
 
-    def parse(*arguments):
+    def parse(*texts):
         parser = argparse.ArgumentParser()
-        spark_job.add_job_arguments(parser)
-        spark_job.add_source_arguments(parser)
-        spark_job.add_reader_arguments(parser)
+        arguments.add_job_arguments(parser)
+        arguments.add_source_arguments(parser)
+        arguments.add_reader_arguments(parser)
         parser.set_defaults(command="audit")
-        return parser.parse_args([str(file), *map(str, arguments)])
+        return parser.parse_args([str(file), *map(str, texts)])
 
     return parse
 
 
-@pytest.mark.parametrize(
-    ("text", "share"),
-    [
-        ("0", 0), ("1", 1), ("0.05", Fraction(5, 100)), ("5%", Fraction(5, 100)), ("100%", 1),
-        (" 0.5 % ", Fraction(5, 1000)), ("1e-3", Fraction(1, 1000)),
-    ],
-)  # fmt: skip
-def test_a_share(text, share):
-    assert spark_job.ratio(text) == float(share)
-
-
-@pytest.mark.parametrize("text", ["", "%", "1.1", "-0.1", "101%", "nan", "5 percent", "inf"])
-def test_another_share_is_a_wrong_argument(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="is not a share"):
-        spark_job.ratio(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "local", "local[*]", "local[4]", "local[2,3]", "local[*, 3]", "local-cluster[2,1,1024]",
-        "yarn", "spark://a:7077", "k8s://https://a:443", "mesos+x.y-z://a",
-    ],
-)  # fmt: skip
-def test_a_master(text):
-    assert spark_job.master(text) == text
-
-
-@pytest.mark.parametrize("text", ["", "Local", "local[]", "local[x]", "spark:a", "a b", "spark://"])
-def test_another_master_is_a_wrong_argument(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="is not a master, such as"):
-        spark_job.master(text)
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5"])
-def test_a_number_is_at_least_1(text):
-    assert spark_job.positive_number("1") == 1
-    with pytest.raises(argparse.ArgumentTypeError, match="is not a number of at least 1"):
-        spark_job.positive_number(text)
-
-
-def test_places():
-    assert spark_job.location("a").is_topic
-    assert spark_job.location("path:a").is_folder
-    assert spark_job.location_or_table("table:a").is_table
-    with pytest.raises(argparse.ArgumentTypeError, match="'table:a': only split writes tables"):
-        spark_job.location("table:a")
-    with pytest.raises(argparse.ArgumentTypeError, match="for a folder, write path:a/b"):
-        spark_job.location_or_table("a/b")
-
-
 def test_counts_are_a_sentence():
-    assert spark_job.show_counts({"accepted": 1234, "refused": 0}) == "1,234 accepted, 0 refused"
-    assert spark_job.show_counts({}) == ""
+    assert show_counts({"accepted": 1234, "refused": 0}) == "1,234 accepted, 0 refused"
+    assert show_counts({}) == ""
 
 
 def test_a_table_is_no_file(options):

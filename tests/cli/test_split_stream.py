@@ -4,8 +4,7 @@ import argparse
 
 import pytest
 
-from penstock.cli.jobs.raw_jobs import add_writing_arguments
-from penstock.cli.jobs.spark_job import add_source_arguments
+from penstock.cli.jobs.arguments import add_source_arguments, add_writing_arguments
 from penstock.cli.jobs.split_stream import (
     add_streaming_arguments,
     check_streaming,

@@ -17,18 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs.job import warn
-from penstock.cli.jobs.local_job import LocalJob
-from penstock.cli.jobs.row_input import TOPIC, add_rows_arguments, check_rows, rows_of
-from penstock.cli.jobs.spark_job import (
+from penstock.cli.jobs.arguments import (
     add_job_arguments,
     add_reader_arguments,
     add_source_arguments,
-    job,
-    on_spark,
     ratio,
-    show_counts,
 )
+from penstock.cli.jobs.job import show_counts, warn
+from penstock.cli.jobs.local_job import LocalJob
+from penstock.cli.jobs.row_input import TOPIC, add_rows_arguments, check_rows, rows_of
+from penstock.cli.jobs.spark_job import job, on_spark
 from penstock.cli.jobs.stream_lines import one_line
 from penstock.cli.output.policy_output import policies_run
 from penstock.cli.output.printable import printable

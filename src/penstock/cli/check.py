@@ -13,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.checks.dead_letter_names import name_warnings
+from penstock.cli.checks.dry_run import dry_run
 from penstock.cli.checks.equal_globs import equal_globs
 from penstock.cli.checks.framework_topics import kept_names
 from penstock.cli.checks.mode import mode_of
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs.dry_run import dry_run
-from penstock.cli.jobs.spark_job import positive_number, ratio
+from penstock.cli.jobs.arguments import positive_number, ratio
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.arguments import bootstrap_servers
 from penstock.configuration.globs import in_words

@@ -21,8 +21,8 @@ import structlog
 import uvloop
 
 from penstock import early_signals
+from penstock.cli.checks.dry_run import dry_run
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.jobs.dry_run import dry_run
 from penstock.cli.output.printable import printable
 from penstock.cli.output.refusal_lines import refusal_lines
 from penstock.cli.output.steps import StepLines

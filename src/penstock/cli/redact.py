@@ -9,21 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs.raw_jobs import (
-    add_writing_arguments,
-    check_writing_arguments,
-    is_between_topics,
-    write_topics,
-)
-from penstock.cli.jobs.row_jobs import RowSource
-from penstock.cli.jobs.spark_job import (
+from penstock.cli.jobs.arguments import (
     add_job_arguments,
     add_reader_arguments,
     add_source_arguments,
-    job,
+    add_writing_arguments,
     location,
-    show_counts,
 )
+from penstock.cli.jobs.job import show_counts
+from penstock.cli.jobs.raw_jobs import check_writing_arguments, is_between_topics, run_writing_job
+from penstock.cli.jobs.row_jobs import RowSource
+from penstock.cli.jobs.spark_job import job
 from penstock.cli.jobs.stream_lines import one_line
 from penstock.cli.output.policy_output import policies_run
 from penstock.engine.verdict import REJECTED, Outcome
@@ -66,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         if is_between_topics(topics, [target]):
             targets = {ACCEPTED: target}
             what = f"rewriting {options.topic}"
-            task_counts = write_topics(options, command_job, topics, ranges, plan, targets, what)
+            task_counts = run_writing_job(options, command_job, topics, ranges, plan, targets, what)
             counts: Mapping[str, int] = by_outcome(task_counts.outcomes)
             reasons = task_counts.reasons
         else:

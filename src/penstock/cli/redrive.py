@@ -14,9 +14,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs.job import warn
+from penstock.cli.jobs.arguments import add_job_arguments, location
+from penstock.cli.jobs.job import show_counts, warn
 from penstock.cli.jobs.row_jobs import LetterRanges, Letters, RowSource
-from penstock.cli.jobs.spark_job import add_job_arguments, job, location, show_counts
+from penstock.cli.jobs.spark_job import job
 from penstock.cli.output.policy_output import policies_run
 from penstock.configuration import ConfigurationError
 from penstock.jobs.batches.letter_outcomes import AGAIN, PARKED, RETURNED

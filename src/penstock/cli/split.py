@@ -12,24 +12,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs.frame_stream import run_frame_stream
-from penstock.cli.jobs.raw_jobs import (
-    add_writing_arguments,
-    are_topics,
-    check_writing_arguments,
-    is_between_topics,
-    write_topics,
-)
-from penstock.cli.jobs.row_jobs import RowSource
-from penstock.cli.jobs.spark_job import (
+from penstock.cli.jobs.arguments import (
     add_job_arguments,
     add_reader_arguments,
     add_source_arguments,
-    job,
+    add_writing_arguments,
     location_or_table,
-    on_spark,
-    show_counts,
 )
+from penstock.cli.jobs.frame_stream import run_frame_stream
+from penstock.cli.jobs.job import show_counts
+from penstock.cli.jobs.raw_jobs import (
+    are_topics,
+    check_writing_arguments,
+    is_between_topics,
+    run_writing_job,
+)
+from penstock.cli.jobs.row_jobs import RowSource
+from penstock.cli.jobs.spark_job import job, on_spark
 from penstock.cli.jobs.split_stream import (
     add_streaming_arguments,
     check_streaming,
@@ -87,7 +86,7 @@ def _batch(options: argparse.Namespace, command_job: CommandJob) -> int:
     locations = {ACCEPTED: options.accepted, REJECTED: options.rejected}
     if is_between_topics(topics, list(locations.values())):
         what = f"splitting {options.topic}"
-        task_counts = write_topics(options, command_job, topics, ranges, plan, locations, what)
+        task_counts = run_writing_job(options, command_job, topics, ranges, plan, locations, what)
         print(f"{options.topic}: {show_counts(by_outcome(task_counts.outcomes))}")
         print(f"accepted in {options.accepted}, the others in {options.rejected}")
         return ExitCode.DONE

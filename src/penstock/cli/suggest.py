@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.jobs.arguments import add_spark_arguments, positive_number, ratio
 from penstock.cli.jobs.job import check_no_range
 from penstock.cli.jobs.row_input import TOPIC, add_rows_arguments, check_rows, rows_of
-from penstock.cli.jobs.spark_job import add_spark_arguments, positive_number, ratio
 from penstock.cli.output.printable import printable
 from penstock.cli.output.record_lines import records_in_file
 from penstock.configuration import ConfigurationError, load_configuration

@@ -8,9 +8,8 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs.job import warn
+from penstock.cli.jobs.job import show_counts, warn
 from penstock.cli.jobs.row_jobs import only
-from penstock.cli.jobs.spark_job import show_counts
 from penstock.cli.jobs.split_stream import BATCH_RECORDS, publishing
 from penstock.cli.process.background import in_background, is_done
 from penstock.cli.process.ending import EndRequest

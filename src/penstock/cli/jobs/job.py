@@ -7,7 +7,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.cli.checks.topic_settings import settings_of
 from penstock.cli.output.policy_output import policies_run
@@ -16,7 +16,7 @@ from penstock.progress import Progress
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from penstock.cli.jobs.row_jobs import RowJobs
     from penstock.jobs.files.listing import ListedFiles
@@ -212,3 +212,8 @@ def warn_of_base64(files: ListedFiles) -> None:
             "because the first 1,000 all look like it; write texts that are not base64 to Parquet "
             "files"
         )
+
+
+def show_counts(counts: Mapping[str, Any]) -> str:
+    """Write counts as a sentence."""
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())

@@ -21,23 +21,6 @@ if TYPE_CHECKING:
     from penstock.kafka.cluster.ranges import OffsetRange
 
 
-def add_writing_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare how topics are written to."""
-    parser.add_argument(
-        "--job",
-        metavar="ID",
-        help="with topics: the name under which the job's positions are stored; by default, it "
-        "is derived from the command, the topics, the targets and --from, so that the same "
-        "command continues where it was interrupted",
-    )
-    parser.add_argument(
-        "--again",
-        action="store_true",
-        help="with topics: start at --from again, for example after a policy change; "
-        "records of earlier runs of the job are written again",
-    )
-
-
 def is_between_topics(topics: Sequence[Topic], targets: Sequence[RecordLocation]) -> bool:
     """Return whether topics are read, and only topics written to."""
     return bool(topics) and are_topics(*targets)
@@ -65,7 +48,7 @@ def check_writing_arguments(options: argparse.Namespace, targets: Sequence[Recor
             )
 
 
-def write_topics(
+def run_writing_job(
     options: argparse.Namespace,
     command_job: CommandJob,
     topics: Sequence[Topic],

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs.job import warn
+from penstock.cli.jobs.arguments import positive_number
+from penstock.cli.jobs.job import show_counts, warn
 from penstock.cli.jobs.raw_jobs import are_topics, writing_job
-from penstock.cli.jobs.spark_job import positive_number, show_counts
 from penstock.cli.jobs.stream_lines import StreamLines, one_line
 from penstock.cli.output.policy_output import policies_run
 from penstock.cli.process.ending import EndRequest

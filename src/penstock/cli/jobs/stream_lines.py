@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
-from penstock.cli.jobs.spark_job import show_counts
+from penstock.cli.jobs.job import show_counts
 from penstock.jobs.report.counts import RecordCounts, by_outcome
 from penstock.progress import LINE_EVERY_S
 

@@ -40,8 +40,8 @@ class _Result(NamedTuple):
         column: The column that it is about, where that is known.
         is_met: Whether the data meets it; None if that is not judged.
         is_error: Whether more than a warning results if not.
-        demand: What it demands of a number.
-        actual: The number.
+        demand: What it requires, as text: `0`, or the limit of a metric.
+        actual: The counted or measured value, as text.
         reason: Why it is not met, or not judged.
         counts: How many rows there are, and how many it objects to.
         samples: Labels of some of these.
