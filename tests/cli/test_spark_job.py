@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.jobs import arguments, spark_job
+from penstock.cli.jobs import arguments
 from penstock.cli.jobs.job import show_counts
 from penstock.cli.jobs.local_job import LocalJob
 from penstock.cli.jobs.spark_job import SparkJob, job, on_spark

@@ -47,8 +47,8 @@ class Update(NamedTuple):
         """Return the columns of a table of earlier updates, or None if there is none."""
         catalog = SparkSession.active().catalog
         defaults = [part for part in (self.catalog, self.database) if part]
-        missing = len(defaults) + 1 - len(_PARTS.findall(name))
-        full_name = ".".join([*defaults[: max(missing, 0)], name])
+        missing_count = len(defaults) + 1 - len(_PARTS.findall(name))
+        full_name = ".".join([*defaults[: max(missing_count, 0)], name])
         try:
             if not catalog.tableExists(full_name):
                 return None
