@@ -16,6 +16,7 @@ use crate::lane::judge::{self, Check, Judged};
 use crate::lane::locked;
 use crate::lane::panics;
 use crate::lane::relay::{self, Limits, Passed, Receiving, State};
+use crate::lane::slices::Slice;
 use crate::lane::table::{self, Action, Topic};
 use crate::lane::threads::{self, Adopted};
 use crate::lane::worked::{Early, Worked};
@@ -172,7 +173,6 @@ impl Table {
         until: f64,
     ) {
         let worked = Worked::new(name, policies, plan, topic_id, Arc::clone(&pool.inner));
-        self.0.note_worked();
         self.0.know_name(name.as_bytes(), Topic::Worked(Arc::new(worked)), until);
     }
 
@@ -186,7 +186,6 @@ impl Table {
         pool: &RingPool,
     ) {
         let worked = Worked::new(name, policies, plan, id, Arc::clone(&pool.inner));
-        self.0.note_worked();
         self.0.know_id(id, name.as_bytes(), Topic::Worked(Arc::new(worked)));
     }
 
@@ -422,7 +421,17 @@ impl Relay {
         (bytes, stopped)
     }
 
-    /// The same for a broker's bytes.
+    /// Judge a slice of the request with which the bytes begin that have not passed, of so many
+    /// seconds. Return whether that was not the last, and whether Python continues; None if no
+    /// request waits for it.
+    fn judge_slice(&self, data: &[u8], seconds: f64) -> Option<(bool, bool)> {
+        let mut relay = locked(&self.relay);
+        relay.slices()?;
+        let slice = relay.judge_slice(data, 0.0, seconds, &self.counts);
+        Some((slice == Slice::GoesOn, slice == Slice::Pythons))
+    }
+
+    /// As `client_data`, for a broker's bytes.
     fn broker_data(&self, data: &[u8]) -> (usize, bool) {
         let Passed { bytes, stopped } = locked(&self.relay).broker_data(data, 0.0, &self.counts);
         (bytes, stopped)

@@ -77,28 +77,9 @@ impl Section {
     /// # Errors
     /// The bytes are not exactly `count` records, or there is no memory for their places.
     pub fn read(bytes: Vec<u8>, count: usize, origin: Origin) -> Result<Self, Unread> {
-        // So many records do not fit: the fault is found without memory for them.
-        let lies = count > bytes.len() / MIN_RECORD_BYTES;
-        let mut places = Vec::new();
-        if !lies {
-            places.try_reserve_exact(count).map_err(|_| Unread::OutOfMemory)?;
-        }
-        let mut deltas = Deltas::From(0);
-        let (mut start, mut delta) = (0, -1);
-        for record in 0..count {
-            let (place, next_delta) = read_record(&bytes, start, origin, delta)
-                .map_err(|wrong| Unread::Wrong(Fault { record, wrong }))?;
-            delta = next_delta;
-            start += place.size as usize;
-            if !lies {
-                deltas.push(record, delta, count)?;
-                places.push(place);
-            }
-        }
-        if start != bytes.len() {
-            return Err(Unread::Wrong(Fault { record: count, wrong: Wrong::Remaining }));
-        }
-        Ok(Self { bytes: Arc::new(bytes), places, deltas })
+        let mut reading = Reading::begin(bytes, count, origin)?;
+        reading.read(usize::MAX)?;
+        reading.finish()
     }
 
     /// Return some of the records; their bytes are shared.
@@ -217,6 +198,12 @@ impl Section {
         }
     }
 
+    /// Return how many bytes of memory are held, by parts of it, too.
+    pub fn held_bytes(&self) -> usize {
+        let places = self.places.capacity().saturating_mul(size_of::<Place>());
+        self.bytes.capacity().saturating_add(places)
+    }
+
     /// Return all bytes of a record, its length included.
     pub fn record(&self, record: usize) -> &[u8] {
         self.of(&self.places[record])
@@ -242,6 +229,89 @@ impl Section {
         let size = usize::try_from(field.size).ok()?;
         let at = place.start + field.at as usize;
         Some(&self.bytes[at..at + size])
+    }
+}
+
+/// A section of which some records have been read: a large one is read in steps.
+#[derive(Debug)]
+pub struct Reading {
+    bytes: Vec<u8>,
+    places: Vec<Place>,
+    deltas: Deltas,
+    origin: Origin,
+    /// How many records there have to be.
+    count: usize,
+    /// Whether so many do not fit: the fault is found without memory for them.
+    lies: bool,
+    /// How many have been read.
+    record: usize,
+    /// Where the next one begins.
+    start: usize,
+    /// The offset delta of the last one.
+    delta: i32,
+}
+
+impl Reading {
+    /// Begin to read a section.
+    ///
+    /// # Errors
+    /// There is no memory for the places of its records.
+    pub fn begin(bytes: Vec<u8>, count: usize, origin: Origin) -> Result<Self, Unread> {
+        let lies = count > bytes.len() / MIN_RECORD_BYTES;
+        let mut places = Vec::new();
+        if !lies {
+            places.try_reserve_exact(count).map_err(|_| Unread::OutOfMemory)?;
+        }
+        let deltas = Deltas::From(0);
+        Ok(Self { bytes, places, deltas, origin, count, lies, record: 0, start: 0, delta: -1 })
+    }
+
+    /// Check the next records, of which there are no more than `most`.
+    ///
+    /// # Errors
+    /// One of them has a fault, or there is no memory for their places.
+    pub fn read(&mut self, most: usize) -> Result<(), Unread> {
+        let (mut start, mut delta) = (self.start, self.delta);
+        let end = self.record.saturating_add(most).min(self.count);
+        for record in self.record..end {
+            let (place, next_delta) = read_record(&self.bytes, start, self.origin, delta)
+                .map_err(|wrong| Unread::Wrong(Fault { record, wrong }))?;
+            delta = next_delta;
+            start += place.size as usize;
+            if !self.lies {
+                self.deltas.push(record, delta, self.count)?;
+                self.places.push(place);
+            }
+        }
+        (self.record, self.start, self.delta) = (end, start, delta);
+        Ok(())
+    }
+
+    /// Return whether all records have been read.
+    pub const fn is_over(&self) -> bool {
+        self.record == self.count
+    }
+
+    /// Return the length that the next record announces; None if it cannot be read.
+    pub fn announced(&self) -> Option<usize> {
+        usize::try_from(Cursor::new(&self.bytes, self.start).varint().ok()?).ok()
+    }
+
+    /// Return how many bytes of memory are held.
+    pub const fn held_bytes(&self) -> usize {
+        let places = self.places.capacity() * size_of::<Place>();
+        self.bytes.capacity().saturating_add(places)
+    }
+
+    /// Return the section, of which all records have been read.
+    ///
+    /// # Errors
+    /// Bytes follow after the last record.
+    pub fn finish(self) -> Result<Section, Unread> {
+        if self.start != self.bytes.len() {
+            return Err(Unread::Wrong(Fault { record: self.count, wrong: Wrong::Remaining }));
+        }
+        Ok(Section { bytes: Arc::new(self.bytes), places: self.places, deltas: self.deltas })
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use penstock_native::cursor::put_varint;
@@ -20,6 +20,7 @@ use penstock_native::lane::judge::{Check, Judge, Judged, STEPS_A_READ, Work};
 use penstock_native::lane::locked;
 use penstock_native::lane::produce::{self, Acks, names_no_leaders, read_acks, read_if_known};
 use penstock_native::lane::relay::{Exchange, Limits, Passed, Receiving, Relay, State};
+use penstock_native::lane::slices::Slice;
 use penstock_native::lane::table::{Action, Table, Topic};
 use penstock_native::lane::threads::{Adopted, Lane};
 
@@ -110,14 +111,19 @@ fn batch_with(values: &[&str], headers: &[u8]) -> Vec<u8> {
     sealed(batch)
 }
 
-/// The same batch with the correct checksum: bit by bit, as RFC 3720 has it.
+/// The same batch with the correct checksum: of each byte bit by bit, as RFC 3720 has it.
 fn sealed(mut batch: Vec<u8>) -> Vec<u8> {
+    static OF_BYTES: LazyLock<[u32; 256]> = LazyLock::new(|| {
+        std::array::from_fn(|byte| {
+            (0..8).fold(u32::try_from(byte).unwrap(), |crc, _| {
+                if crc & 1 == 1 { crc >> 1 ^ 0x82F6_3B78 } else { crc >> 1 }
+            })
+        })
+    });
     let mut crc = u32::MAX;
+    let of_bytes = &*OF_BYTES;
     for byte in &batch[21..] {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82F6_3B78 } else { crc >> 1 };
-        }
+        crc = crc >> 8 ^ of_bytes[usize::from(crc.to_le_bytes()[0] ^ byte)];
     }
     batch[17..21].copy_from_slice(&(!crc).to_be_bytes());
     batch
@@ -1012,6 +1018,252 @@ fn random_batches_are_judged_or_left_and_never_panic() {
     assert!(accepted > rounds / 10 && accepted < rounds, "{accepted}");
 }
 
+// In slices
+
+const LARGE: batch::Limits = batch::Limits { max_bytes: 16 << 20, max_records: 100_000 };
+const FRAMES: Limits = Limits { request_max_bytes: 100_000_000, ..LIMITS };
+
+/// A table that judges topic t by some checks, also in large batches.
+fn large_table(checks: Vec<Check>) -> Arc<Table> {
+    let table = table();
+    let judge = Arc::new(Judge::new("names", checks, LARGE));
+    table.know_name(b"t", Topic::Judged(Arc::new([Judged::new("t", judge)])), f64::INFINITY);
+    table
+}
+
+fn with_key() -> Vec<Check> {
+    vec![Check::HasKey { accepts_empty: false }]
+}
+
+/// The batch with its records compressed, or in another form: they follow the header.
+fn with_codec(batch: &[u8], codec: u8, records: &[u8]) -> Vec<u8> {
+    let mut changed = [&batch[..61], records].concat();
+    changed[22] = codec;
+    let length = i32::try_from(changed.len() - 12).unwrap();
+    changed[8..12].copy_from_slice(&length.to_be_bytes());
+    sealed(changed)
+}
+
+/// A batch of so many records of so many bytes.
+fn large_batch(records: usize, bytes: usize) -> Vec<u8> {
+    let value = format!(r#"{{"id": 1, "x": "{}"}}"#, "x".repeat(bytes));
+    batch_of(&vec![value.as_str(); records])
+}
+
+/// Judge slices of a request, of a step each, until there is no more to do; return their number.
+fn judged_in_slices(relay: &mut Relay, frame: &[u8], counts: &Mutex<Counts>) -> (usize, Slice) {
+    let mut slices = 0;
+    loop {
+        slices += 1;
+        match relay.judge_slice(frame, 0.0, 0.0, counts) {
+            Slice::GoesOn => assert!(relay.is_judging()),
+            last => return (slices, last),
+        }
+    }
+}
+
+#[test]
+fn a_large_batch_is_judged_in_slices_while_no_bytes_of_its_client_pass() {
+    let counts = Mutex::new(Counts::new(&[1.0]));
+    let mut relay = Relay::new(State::default(), large_table(with_key()), FRAMES).unwrap();
+    let frame = produced(1, &large_batch(1900, 1000));
+    let both = [frame.clone(), request(1, 2, b"")].concat();
+    assert!(frame.len() > 1_900_000);
+    assert_eq!(relay.client_data(&both[..frame.len() - 1], 0.5, &counts), passed(0));
+    assert!(!relay.is_judging());
+    for _ in 0..3 {
+        assert_eq!(relay.client_data(&both, 1.0, &counts), passed(0));
+        assert!(relay.is_judging());
+    }
+    let (slices, last) = judged_in_slices(&mut relay, &both, &counts);
+    assert!(slices > 50, "{slices}");
+    assert_eq!(last, Slice::Accepted);
+    let exchange = relay.state().expected[0];
+    assert!(exchange.was_held && (0.5..=0.5).contains(&exchange.received_at));
+    assert_eq!(relay.client_data(&both, 2.0, &counts), passed(both.len()));
+    assert_eq!(relay.unanswered(), 2);
+    assert_eq!(relay.sliced_bytes(), 0);
+    let counted = locked(&counts).collect().accepted;
+    assert_eq!(counted.len(), 1);
+    assert_eq!((&*counted[0].0, counted[0].2), ("t", 1900));
+}
+
+#[test]
+fn a_large_batch_of_which_a_record_is_not_accepted_is_left_to_python() {
+    let counts = Mutex::new(Counts::new(&[1.0]));
+    let value = format!(r#"{{"id": "{}"}}"#, "x".repeat(2000));
+    for bad in [0, 1, 57, 99] {
+        let mut values = vec![value.as_str(); 100];
+        values[bad] = "{}";
+        let frame = produced(1, &batch_of(&values));
+        let checks = vec![with_key().remove(0), fits(WITH_ID)];
+        let mut relay = Relay::new(State::default(), large_table(checks), FRAMES).unwrap();
+        assert_eq!(relay.client_data(&frame, 0.0, &counts), passed(0));
+        assert_eq!(judged_in_slices(&mut relay, &frame, &counts).1, Slice::Pythons);
+        assert!(!relay.is_judging() && relay.state() == &State::default());
+    }
+    assert!(locked(&counts).collect().accepted.is_empty());
+}
+
+#[test]
+fn all_batches_of_a_request_are_judged_in_slices_by_all_judges() {
+    let judged = |names: &str, check: Check| {
+        Judged::new("t", Arc::new(Judge::new(names, vec![check], LARGE)))
+    };
+    let has_key = || Check::HasKey { accepts_empty: false };
+    let sizes = |record| Check::Sizes { key: None, value: None, headers: None, record };
+    let batch = large_batch(100, 1000);
+    let mut body = produce_body(1, "t", &batch);
+    body.truncate(body.len() - 2); // another partition of the topic
+    body[14] = 3;
+    body.extend([0, 0, 0, 1]);
+    put_unsigned_varint(&mut body, u32::try_from(batch.len() + 1).unwrap());
+    body.extend([&batch[..], &[0, 0, 0]].concat());
+    let frame = request(5, 1, &body);
+    for (record, accepts) in [(5000, true), (900, false)] {
+        let table = table();
+        let judges = [judged("a", has_key()), judged("b", sizes(Some(record)))];
+        table.know_name(b"t", Topic::Judged(Arc::new(judges)), f64::INFINITY);
+        let mut relay = Relay::new(State::default(), table, FRAMES).unwrap();
+        let counts = Mutex::new(Counts::new(&[1.0]));
+        assert_eq!(relay.client_data(&frame, 0.0, &counts), passed(0));
+        let last = judged_in_slices(&mut relay, &frame, &counts).1;
+        assert_eq!(last == Slice::Accepted, accepts);
+        let mut counted = locked(&counts).collect().accepted;
+        counted.sort_by(|one, other| one.1.cmp(&other.1));
+        let counted: Vec<_> = counted.iter().map(|of| (of.1.as_str(), of.2)).collect();
+        assert_eq!(counted, if accepts { vec![("a", 200), ("b", 200)] } else { vec![] });
+    }
+}
+
+#[test]
+fn a_topic_that_is_forgotten_between_slices_is_pythons() {
+    let frame = produced(1, &large_batch(1000, 1000));
+    for (name, last) in [("t", Slice::Pythons), ("other", Slice::Accepted)] {
+        let table = large_table(with_key());
+        table.know_name(b"other", Topic::Unjudged, f64::INFINITY);
+        let mut relay = Relay::new(State::default(), Arc::clone(&table), FRAMES).unwrap();
+        assert_eq!(sent(&mut relay, &frame), passed(0));
+        assert_eq!(relay.judge_slice(&frame, 0.0, 0.0, &Mutex::default()), Slice::GoesOn);
+        table.forget(name.as_bytes());
+        let counts = Mutex::new(Counts::new(&[1.0]));
+        assert_eq!(judged_in_slices(&mut relay, &frame, &counts).1, last);
+        assert_eq!(relay.state().expected.len(), usize::from(last == Slice::Accepted));
+        assert_eq!(locked(&counts).collect().accepted.len(), relay.state().expected.len());
+    }
+}
+
+#[test]
+fn records_that_are_compressed_are_judged_in_slices_if_they_are_too_many_for_a_read() {
+    let batch = large_batch(2000, 1000);
+    let mut blocks = Vec::new();
+    for block in batch[61..].chunks(60_000) {
+        let stored = u32::try_from(block.len()).unwrap() | 0x8000_0000;
+        blocks.extend([&stored.to_le_bytes(), block].concat());
+    }
+    let of = |blocks: &[u8], codec| produced(1, &with_codec(&batch, codec, &lz4_frame(&[blocks])));
+    let result = |frame: &[u8]| {
+        let mut relay = Relay::new(State::default(), large_table(with_key()), FRAMES).unwrap();
+        assert_eq!(sent(&mut relay, frame), passed(0));
+        judged_in_slices(&mut relay, frame, &Mutex::default())
+    };
+    assert!(blocks.len() > 1_900_000);
+    let (slices, last) = result(&of(&blocks, 3));
+    assert!(slices > 50 && last == Slice::Accepted, "{slices} {last:?}");
+    assert_eq!(result(&of(&blocks[..blocks.len() - 1], 3)).1, Slice::Pythons);
+    assert_eq!(result(&of(&blocks, 2)).1, Slice::Pythons);
+    // A copy of 255 bytes for each that there are, so a short batch is judged in slices, too.
+    let short = batch_of(&vec!["1"; 70_000]);
+    assert!(short.len() > 256 * 1024);
+    let mut lie = with_codec(&short, 3, &lz4_frame(&[&[1, 0, 0, 0x80, 0]]));
+    assert!(lie.len() < 100);
+    assert_eq!(result(&produced(1, &lie)).1, Slice::Pythons);
+    lie[17] ^= 1;
+    assert_eq!(result(&produced(1, &lie)).1, Slice::Pythons);
+}
+
+#[test]
+fn a_batch_beyond_the_limits_of_slices_is_left_to_python() {
+    let limits = |max_bytes, max_records| batch::Limits { max_bytes, max_records };
+    let batch = large_batch(400, 1000);
+    let frame = produced(1, &batch);
+    let accepts = |limits| {
+        let table = table();
+        let judge = Arc::new(Judge::new("names", with_key(), limits));
+        table.know_name(b"t", Topic::Judged(Arc::new([Judged::new("t", judge)])), f64::INFINITY);
+        let mut relay = Relay::new(State::default(), table, FRAMES).unwrap();
+        assert_eq!(sent(&mut relay, &frame), passed(0));
+        judged_in_slices(&mut relay, &frame, &Mutex::default()).1 == Slice::Accepted
+    };
+    assert!(accepts(limits(batch.len(), 400)));
+    assert!(!accepts(limits(batch.len() - 1, 400)));
+    assert!(!accepts(limits(batch.len(), 399)));
+    let mut relay = Relay::new(State::default(), large_table(with_key()), FRAMES).unwrap();
+    let longer = produced(1, &vec![0; 2 * 1024 * 1024]);
+    assert_eq!(sent(&mut relay, &longer[..100]), stopped(0));
+}
+
+#[test]
+fn a_long_record_is_left_to_python_before_it_is_read() {
+    let batch = batch_of(&[&"x".repeat(1_048_500), "y"]);
+    let longer = batch_of(&[&"x".repeat(1_048_600), "y"]);
+    for (batch, last) in [(batch, Slice::Accepted), (longer, Slice::Pythons)] {
+        let frame = produced(1, &batch);
+        let mut relay = Relay::new(State::default(), large_table(with_key()), FRAMES).unwrap();
+        assert_eq!(sent(&mut relay, &frame), passed(0));
+        assert_eq!(judged_in_slices(&mut relay, &frame, &Mutex::default()).1, last);
+    }
+}
+
+#[test]
+fn policies_that_take_too_long_for_a_large_batch_do_not_judge_for_a_while() {
+    let some = r#"{"type": "null"},"#.repeat(900);
+    let slow = format!(r#"{{"items": {{"anyOf": [{some}{{}}]}}}}"#);
+    let table = large_table(vec![fits(&slow)]);
+    let value = format!("[{}1]", "1,".repeat(200));
+    let frame = produced(1, &batch_of(&vec![value.as_str(); 400]));
+    let mut relay = Relay::new(State::default(), Arc::clone(&table), FRAMES).unwrap();
+    assert_eq!(sent(&mut relay, &frame), passed(0));
+    assert_eq!(judged_in_slices(&mut relay, &frame, &Mutex::default()).1, Slice::Pythons);
+    let quick = produced(1, &batch_of(&["1"]));
+    assert_eq!(relay.client_data(&quick, 29.0, &Mutex::default()), stopped(0));
+    assert_eq!(relay.client_data(&quick, 31.0, &Mutex::default()), passed(quick.len()));
+}
+
+#[test]
+fn random_large_batches_are_judged_in_slices_as_in_one_read_and_never_panic() {
+    let mut seed = 0x1F83_D9AB_FB41_BD6B_u64;
+    let mut next = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed % (1 << 31)).unwrap()
+    };
+    let rounds = std::env::var("FUZZ_INPUTS").map_or(300, |count| count.parse().unwrap()) / 100;
+    let mut accepted = 0;
+    let good = large_batch(200, 1000);
+    for _ in 0..rounds.max(30) {
+        let mut batch = good.clone();
+        for _ in 0..next() % 3 {
+            let at = 61 + next() % (batch.len() - 61);
+            match next() % 3 {
+                0 => batch[at] = u8::try_from(next() % 256).unwrap(),
+                1 => batch[61 + at % 20] ^= 1 << (next() % 8),
+                _ => drop(batch.remove(at)),
+            }
+        }
+        let frame = produced(1, &with_codec(&batch, 0, &batch[61..]));
+        let records = batch::read(&with_codec(&batch, 0, &batch[61..]), LARGE);
+        let accepts = records.is_some_and(|records| records.keys().all(|key| key.is_some()));
+        let mut relay = Relay::new(State::default(), large_table(with_key()), FRAMES).unwrap();
+        assert_eq!(sent(&mut relay, &frame), passed(0));
+        let last = judged_in_slices(&mut relay, &frame, &Mutex::default()).1;
+        assert_eq!(last == Slice::Accepted, accepts);
+        accepted += usize::from(accepts);
+    }
+    assert!(accepted > 5, "{accepted}");
+}
+
 // With sockets and threads
 
 /// A connection through the lane: the ends of a client and a broker.
@@ -1019,7 +1271,7 @@ struct Ends {
     client: TcpStream,
     broker: TcpStream,
     number: u64,
-    _inner: (TcpStream, TcpStream),
+    inner: (TcpStream, TcpStream),
 }
 
 fn pair() -> (TcpStream, TcpStream) {
@@ -1056,7 +1308,7 @@ fn offered_to(lane: &Lane, table: Arc<Table>, state: State, from_client: &[u8]) 
         limits: Limits { request_max_bytes: 100_000_000, ..LIMITS },
     };
     let number = lane.adopt(adopted, table).unwrap()?;
-    Some(Ends { client, broker, number, _inner: (inner_client, inner_broker) })
+    Some(Ends { client, broker, number, inner: (inner_client, inner_broker) })
 }
 
 fn lane() -> Lane {
@@ -1241,4 +1493,69 @@ fn closing_ends_the_threads() {
     let _ends = adopted(&lane, State::default(), b"");
     lane.close();
     lane.close();
+}
+
+#[test]
+fn large_batches_of_several_clients_are_judged_by_a_thread_one_after_the_other() {
+    let lane = Lane::start(1, &[0.1, 1.0], 100_000_000, 1000.0).unwrap();
+    let table = large_table(with_key());
+    let batch = large_batch(1500, 1000);
+    let sent = Arc::new([produced(1, &batch), produced(2, &batch)].concat());
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let ends = adopted_by(&lane, Arc::clone(&table), State::default(), &[]);
+            let (mut client, mut broker) = (ends.client.try_clone().unwrap(), ends.broker);
+            let (sends, expects) = (Arc::clone(&sent), Arc::clone(&sent));
+            let sending = std::thread::spawn(move || client.write_all(&sends).unwrap());
+            let receiving = std::thread::spawn(move || {
+                assert!(received(&mut broker, expects.len()) == *expects);
+                broker
+            });
+            (ends.number, sending, receiving, ends.client)
+        })
+        .collect();
+    for (number, sending, receiving, _client) in clients {
+        sending.join().unwrap();
+        let broker = receiving.join().unwrap();
+        let back = lane.take(number).unwrap();
+        assert_eq!((back.forwarded, back.state.expected.len()), (2, 2));
+        assert!(back.from_client.is_empty() && back.to_broker.is_empty());
+        drop(broker);
+    }
+    let records: u64 = lane.collect()[0].accepted.iter().map(|of| of.2).sum();
+    assert_eq!((records, lane.panics()), (8 * 1500, 0));
+}
+
+#[test]
+fn a_large_batch_that_is_not_accepted_is_given_back_with_all_behind_it() {
+    let lane = Lane::start(1, &[0.1, 1.0], 100_000_000, 1000.0).unwrap();
+    let table = large_table(with_key());
+    let mut batch = large_batch(1500, 1000);
+    *batch.last_mut().unwrap() ^= 1;
+    let sent = [produced(1, &batch), request(1, 2, b"behind")].concat();
+    let mut ends = adopted_by(&lane, table, State::default(), &sent[..1000]);
+    let mut client = ends.client.try_clone().unwrap();
+    let rest = sent[1000..].to_vec();
+    let sending = std::thread::spawn(move || client.write_all(&rest).unwrap());
+    let mut back = given_back(&lane, ends.number);
+    sending.join().unwrap();
+    ends.inner.0.read_to_end(&mut back.from_client).unwrap_err(); // what was not read yet
+    assert!(back.from_client == sent && back.to_broker.is_empty());
+    assert_eq!(back.state, State::default());
+}
+
+#[test]
+fn a_client_that_leaves_while_its_batch_is_judged_is_given_back() {
+    let lane = Lane::start(1, &[0.1, 1.0], 100_000_000, 1000.0).unwrap();
+    let table = large_table(with_key());
+    for _ in 0..20 {
+        let mut ends = adopted_by(&lane, Arc::clone(&table), State::default(), &[]);
+        ends.client.write_all(&produced(1, &large_batch(190, 1000))).unwrap();
+        drop(ends.client);
+        let back = given_back(&lane, ends.number);
+        assert!(!back.broker_failed);
+        let whole = back.from_client.len() + back.to_broker.len();
+        assert!(back.forwarded == 1 || whole > 190_000);
+    }
+    assert_eq!(lane.panics(), 0);
 }

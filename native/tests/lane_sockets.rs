@@ -14,6 +14,10 @@ use std::sync::mpsc::channel;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
+use penstock_native::cursor::put_varint;
+use penstock_native::header::{HEADER_BYTES, checksum};
+use penstock_native::lane::batch;
+use penstock_native::lane::judge::{Check, Judge, Judged};
 use penstock_native::lane::relay::{Limits, State};
 use penstock_native::lane::table::{Action, Table, Topic};
 use penstock_native::lane::threads::{Adopted, Lane};
@@ -57,7 +61,7 @@ fn request(number: i32, chance: &mut Chance) -> (Vec<u8>, bool) {
     let head = |api_key: i16| {
         [&api_key.to_be_bytes()[..], &VERSION.to_be_bytes(), &number.to_be_bytes()].concat()
     };
-    match chance.below(4) {
+    match chance.below(5) {
         // Produce: a client id, and no tags, transactional id or tagged fields
         kind @ 0..2 => {
             let acks = i16::try_from(kind).unwrap();
@@ -71,8 +75,47 @@ fn request(number: i32, chance: &mut Chance) -> (Vec<u8>, bool) {
             let length = [u8::try_from(records.len() + 1).unwrap()];
             (frame(&head(5), &[&start.concat()[..], &length, &records[..], &[0; 3]].concat()), true)
         }
+        // The same of a topic whose batches are judged, in slices where they are large
+        3 => {
+            let batch = batch_of(&chance.bytes(size.min(1_900_000)));
+            let start = [&[0, 1, b'c', 0, 0, 0, 1, 0, 0, 0, 0][..], &[2, 2, b'j', 2, 0, 0, 0, 0]];
+            let mut length = Vec::new();
+            let mut left = batch.len() + 1;
+            while left >= 0x80 {
+                length.push(u8::try_from(left & 0x7F).unwrap() | 0x80);
+                left >>= 7;
+            }
+            length.push(u8::try_from(left).unwrap());
+            (frame(&head(5), &[&start.concat()[..], &length, &batch, &[0; 3]].concat()), true)
+        }
         _ => (frame(&head(1), &chance.bytes(size)), true),
     }
+}
+
+/// A batch of records with these bytes as their values, and an empty key.
+fn batch_of(bytes: &[u8]) -> Vec<u8> {
+    let mut records = Vec::new();
+    let values: Vec<_> = bytes.chunks(1000).chain([&b"last"[..]]).collect();
+    let count = i32::try_from(values.len()).unwrap();
+    for (number, value) in (0..).zip(&values) {
+        let mut record = vec![0, 0];
+        put_varint(&mut record, number);
+        record.push(0);
+        put_varint(&mut record, i32::try_from(value.len()).unwrap());
+        record.extend_from_slice(value);
+        record.push(0);
+        put_varint(&mut records, i32::try_from(record.len()).unwrap());
+        records.extend(record);
+    }
+    let mut header = [0; HEADER_BYTES];
+    header[8..12].copy_from_slice(&i32::try_from(49 + records.len()).unwrap().to_be_bytes());
+    header[16] = 2;
+    header[23..27].copy_from_slice(&(count - 1).to_be_bytes());
+    header[43..57].fill(0xFF);
+    header[57..].copy_from_slice(&count.to_be_bytes());
+    let checksum = checksum(&header, &records);
+    header[17..21].copy_from_slice(&checksum.to_be_bytes());
+    [&header[..], &records].concat()
 }
 
 fn pair() -> (TcpStream, TcpStream) {
@@ -125,6 +168,18 @@ fn send_rest(mut socket: &TcpStream, mut data: &[u8]) {
     }
 }
 
+/// A table with a topic that is not judged, and another whose records need a key.
+fn table() -> Arc<Table> {
+    let table =
+        Table::new([(0, 0, vec![Action::Produce; 10]), (5, 0, vec![Action::ProduceWhole; 10])]);
+    table.know_name(b"t", Topic::Unjudged, f64::INFINITY);
+    let limits = batch::Limits { max_bytes: 2_000_000, max_records: 10_000 };
+    let judge = Judge::new("", vec![Check::HasKey { accepts_empty: true }], limits);
+    let judged = Topic::Judged(Arc::new([Judged::new("j", Arc::new(judge))]));
+    table.know_name(b"j", judged, f64::INFINITY);
+    Arc::new(table)
+}
+
 /// Forward requests and responses; return how often the connection has changed its owner.
 fn happens(lane: &Lane, seed: u64) -> usize {
     let mut chance = Chance(seed);
@@ -150,10 +205,7 @@ fn happens(lane: &Lane, seed: u64) -> usize {
         }
     }
 
-    let table =
-        Table::new([(0, 0, vec![Action::Produce; 10]), (5, 0, vec![Action::ProduceWhole; 10])]);
-    table.know_name(b"t", Topic::Unjudged, f64::INFINITY);
-    let table = Arc::new(table);
+    let table = table();
     let ((client, inner_client), (broker, inner_broker)) = (pair(), pair());
     let (mut state, mut from_client, mut from_broker) = (State::default(), vec![], vec![]);
     let (mut changes, mut forwarded) = (0, 0);

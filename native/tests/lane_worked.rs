@@ -85,7 +85,6 @@ impl Scene {
         let table = Table::new([(5, 0, all(Action::ProduceWhole))]);
         let worked = Worked::new("t", "policies", b"plan", [7; 16], Arc::new(pool));
         table.know_name(b"t", Topic::Worked(Arc::new(worked)), f64::INFINITY);
-        table.note_worked();
         let (table, lane) = (Arc::new(table), Lane::start(1, &[], usize::MAX, 0.0).unwrap());
         let ((client, of_client), (broker, of_broker)) = (pair(), pair());
         let adopted = Adopted {

@@ -27,7 +27,6 @@ fn table(ring: &Arc<Ring>) -> Arc<Table> {
     let worked = Worked::new("worked", "P", b"plan", [0; 16], Arc::new(pool));
     table.know_name(b"worked", Topic::Worked(Arc::new(worked)), f64::INFINITY);
     table.know_name(b"free", Topic::Unjudged, f64::INFINITY);
-    table.note_worked();
     Arc::new(table)
 }
 
@@ -171,7 +170,7 @@ fn where_the_lane_holds_too_much_a_batch_is_pythons_and_frees_its_place() {
 }
 
 #[test]
-fn long_requests_are_read_as_a_whole_only_if_workers_judge_their_first_topic() {
+fn long_requests_are_read_as_a_whole_only_if_their_first_topic_is_known() {
     let ring = Arc::new(Ring::new(1, 1).unwrap());
     let table = table(&ring);
     let passed = |data: &[u8]| {
@@ -180,15 +179,17 @@ fn long_requests_are_read_as_a_whole_only_if_workers_judge_their_first_topic() {
     };
     let waits = Passed { bytes: 0, stopped: false };
     let stops = Passed { bytes: 0, stopped: true };
-    let (worked, free) = (request("worked", &vec![0; 1 << 20]), request("free", &vec![0; 1 << 20]));
+    let of = |topic| request(topic, &vec![0; 1 << 20]);
+    let (worked, free, other) = (of("worked"), of("free"), of("other"));
     for start in [12, 30, 43, 100, 2000, worked.len() - 1, worked.len()] {
         assert_eq!(passed(&worked[..start]), waits, "{start}");
     }
-    assert_eq!(passed(&free[..30]), waits);
-    for start in [43, 100, 2000, free.len()] {
-        assert_eq!(passed(&free[..start]), stops, "{start}");
+    assert_eq!(passed(&free[..free.len() - 1]), waits);
+    assert_eq!(passed(&free), Passed { bytes: free.len(), stopped: false });
+    assert_eq!(passed(&other[..30]), waits);
+    for start in [43, 100, 2000, other.len()] {
+        assert_eq!(passed(&other[..start]), stops, "{start}");
     }
-    assert_eq!(passed(&request("unknown", &vec![0; 1 << 20])), stops);
     assert_eq!(passed(&request("worked", &vec![0; 2 << 20])), stops);
     let mut long_id = request("worked", &vec![0; 1 << 20]);
     long_id[12..14].copy_from_slice(&5000_i16.to_be_bytes());

@@ -2,9 +2,9 @@
 //! `penstock.kafka.records.batch.read_batch`.
 #![forbid(unsafe_code)]
 
-use super::compression::{ZSTD, decompressed};
+use super::compression::{Decompression, STEP_BYTES, ZSTD, decompressed};
 use crate::header::{CODEC, CONTROL, HEADER_BYTES, Header, LOG_APPEND_TIME, MAGIC, checksum};
-use crate::section::{Origin, Section};
+use crate::section::{self, Origin, Section};
 
 /// The limits of a batch.
 #[derive(Debug, Clone, Copy)]
@@ -40,11 +40,27 @@ fn codec_of(data: &[u8]) -> Option<u16> {
     data.first_chunk().map(|header| Header::read(header).attributes & CODEC)
 }
 
+/// The stored records of a batch whose header has been checked.
+struct Stored<'a> {
+    codec: u16,
+    count: usize,
+    records: &'a [u8],
+}
+
 /// Return the records of a batch, each of which has been checked.
 ///
 /// None where that is not exactly one batch as a producer sends it, or where Python reads it.
 /// Python reads the same records from any batch that is read here.
 pub fn read(data: &[u8], limits: Limits) -> Option<Section> {
+    let Stored { codec, count, records } = stored(data, limits)?;
+    let records = match codec {
+        0 => records.to_vec(),
+        codec => decompressed(codec, records, limits.max_bytes)?,
+    };
+    Section::read(records, count, Origin::Producer).ok()
+}
+
+fn stored(data: &[u8], limits: Limits) -> Option<Stored<'_>> {
     if data.len() > limits.max_bytes {
         return None;
     }
@@ -62,12 +78,79 @@ pub fn read(data: &[u8], limits: Limits) -> Option<Section> {
         return None;
     }
     let count = usize::try_from(count).ok().filter(|count| *count <= limits.max_records)?;
-    if checksum(header, records) != fields.checksum {
-        return None;
+    let is_intact = checksum(header, records) == fields.checksum;
+    is_intact.then_some(Stored { codec: fields.attributes & CODEC, count, records })
+}
+
+/// How many records are read in a step.
+const STEP_RECORDS: usize = 1_000;
+/// A batch with a longer record is Python's: a record cannot be left in its middle.
+const RECORD_MAX_BYTES: usize = 1024 * 1024;
+
+/// A batch that is read in steps, as `read` reads it.
+pub enum Reading {
+    /// Its records are decompressed, of which there are so many.
+    Compressed(Decompression, usize),
+    /// Its records are checked.
+    Section(section::Reading),
+}
+
+impl Reading {
+    /// Check the header and the checksum; None where `read` returns it.
+    pub fn begin(data: &[u8], limits: Limits) -> Option<Self> {
+        let Stored { codec, count, records } = stored(data, limits)?;
+        match codec {
+            0 => Self::of_section(records.to_vec(), count),
+            codec => Decompression::begin(codec, records, limits.max_bytes)
+                .map(|begun| Self::Compressed(begun, count)),
+        }
     }
-    let records = match fields.attributes & CODEC {
-        0 => records.to_vec(),
-        codec => decompressed(codec, records, limits.max_bytes)?,
-    };
-    Section::read(records, count, Origin::Producer).ok()
+
+    fn of_section(records: Vec<u8>, count: usize) -> Option<Self> {
+        section::Reading::begin(records, count, Origin::Producer).ok().map(Self::Section)
+    }
+
+    /// Take the next step. `data` is the same each time.
+    pub fn go_on(mut self, data: &[u8]) -> Option<Step> {
+        match &mut self {
+            Self::Compressed(decompression, _) => {
+                if !decompression.go_on(data.get(HEADER_BYTES..)?)? {
+                    return Some(Step::GoesOn(self));
+                }
+            }
+            Self::Section(reading) => {
+                let (mut records, mut bytes) = (0_usize, 0_usize);
+                while records < STEP_RECORDS && bytes < STEP_BYTES && !reading.is_over() {
+                    let size = reading.announced().filter(|size| *size <= RECORD_MAX_BYTES)?;
+                    reading.read(1).ok()?;
+                    (records, bytes) = (records.checked_add(1)?, bytes.checked_add(size)?);
+                }
+                if !reading.is_over() {
+                    return Some(Step::GoesOn(self));
+                }
+            }
+        }
+        match self {
+            Self::Compressed(decompression, count) => {
+                Self::of_section(decompression.found(), count).map(Step::GoesOn)
+            }
+            Self::Section(reading) => reading.finish().ok().map(Step::Read),
+        }
+    }
+
+    /// Return how many bytes of memory are held.
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Self::Compressed(decompression, _) => decompression.held_bytes(),
+            Self::Section(reading) => reading.held_bytes(),
+        }
+    }
+}
+
+/// The result of a step.
+pub enum Step {
+    /// There is more to do.
+    GoesOn(Reading),
+    /// The records, each of which has been checked.
+    Read(Section),
 }

@@ -6,7 +6,10 @@
 //! content for all data that is accepted here.
 #![forbid(unsafe_code)]
 
-use std::io::Read;
+use std::collections::VecDeque;
+use std::io::{BufRead, Cursor, Read};
+use std::iter;
+use std::ops::Range;
 
 use flate2::bufread::GzDecoder;
 use snap::raw::{Decoder, decompress_len};
@@ -24,61 +27,169 @@ pub const ZSTD: u16 = 4;
 const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const XERIAL_HEADER_BYTES: usize = 16;
 
+/// So many bytes, at least, are decompressed in a step.
+pub(super) const STEP_BYTES: usize = 128 * 1024;
+/// Of the codecs whose frames have blocks, a larger block is Python's: it cannot be left in its
+/// middle.
+pub(super) const BLOCK_MAX_BYTES: usize = 4 * 1024 * 1024;
+
 /// Return the records of a batch, decompressed; None where they are damaged, too large, or Python's.
 pub fn decompressed(codec: u16, data: &[u8], limit: usize) -> Option<Vec<u8>> {
-    match codec {
-        GZIP => gzip(data, limit),
-        SNAPPY => snappy(data, limit),
-        LZ4 => lz4::decompressed(data, limit),
-        ZSTD => zstd::decompressed(data, limit),
-        _ => None,
+    if codec == GZIP {
+        let mut member = Gzip::new(data, limit)?; // without a copy of them
+        while !member.go_on()? {}
+        return Some(member.found);
     }
+    let mut decompression = Decompression::begin(codec, data, limit)?;
+    while !decompression.go_on(data)? {}
+    Some(decompression.found())
 }
 
-fn gzip(data: &[u8], limit: usize) -> Option<Vec<u8>> {
-    let mut member = GzDecoder::new(data);
-    let mut found = Vec::new();
-    let most = u64::try_from(limit).ok()?.checked_add(1)?;
-    member.by_ref().take(most).read_to_end(&mut found).ok()?;
-    // Below the limit the end was read, where the checksum is.
-    (found.len() <= limit && member.into_inner().is_empty()).then_some(found)
+/// The records of a batch that are decompressed in steps.
+pub enum Decompression {
+    /// Of gzip.
+    Gzip(Box<Gzip<Cursor<Vec<u8>>>>),
+    /// Of snappy.
+    Snappy(Snappy),
+    /// Of lz4.
+    Lz4(lz4::Frame),
+    /// Of zstd.
+    Zstd(zstd::Frame),
 }
 
-fn snappy(data: &[u8], limit: usize) -> Option<Vec<u8>> {
-    let blocks =
-        if data.starts_with(XERIAL_MAGIC) { xerial_blocks(data)? } else { Vec::from([data]) };
-    let mut sizes = Vec::new();
-    let mut total = 0_usize;
-    for block in &blocks {
-        let size = decompress_len(block).ok()?;
-        total = total.checked_add(size).filter(|total| *total <= limit)?;
-        sizes.push(size);
-    }
-    let mut found = vec![0; total];
-    let mut rest = found.as_mut_slice();
-    for (block, size) in blocks.into_iter().zip(sizes) {
-        let (part, behind) = rest.split_at_mut_checked(size)?;
-        if Decoder::new().decompress(block, part).ok()? != size {
-            return None;
+impl Decompression {
+    /// Begin; None where it is found at once that the bytes are damaged, too large, or Python's.
+    pub fn begin(codec: u16, data: &[u8], limit: usize) -> Option<Self> {
+        match codec {
+            GZIP => Gzip::new(Cursor::new(data.to_vec()), limit).map(Box::new).map(Self::Gzip),
+            SNAPPY => Snappy::new(data, limit).map(Self::Snappy),
+            LZ4 => lz4::Frame::new(data, limit).map(Self::Lz4),
+            ZSTD => zstd::Frame::new(data, limit).map(Self::Zstd),
+            _ => None,
         }
-        rest = behind;
     }
-    Some(found)
+
+    /// Decompress about `STEP_BYTES`; return whether that was all, None where it is not possible.
+    ///
+    /// `data` is the same each time.
+    pub fn go_on(&mut self, data: &[u8]) -> Option<bool> {
+        match self {
+            Self::Gzip(member) => member.go_on(),
+            Self::Snappy(snappy) => snappy.go_on(data),
+            Self::Lz4(frame) => frame.go_on(data),
+            Self::Zstd(frame) => frame.go_on(data),
+        }
+    }
+
+    /// Return the content, which is complete.
+    pub fn found(self) -> Vec<u8> {
+        match self {
+            Self::Gzip(member) => member.found,
+            Self::Snappy(snappy) => snappy.found,
+            Self::Lz4(frame) => frame.found,
+            Self::Zstd(frame) => frame.found,
+        }
+    }
+
+    /// Return how many bytes of memory are held.
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Self::Gzip(member) => {
+                let data = member.member.get_ref().get_ref().capacity();
+                member.found.capacity().saturating_add(data)
+            }
+            Self::Snappy(snappy) => snappy.found.capacity(),
+            Self::Lz4(frame) => frame.found.capacity(),
+            Self::Zstd(frame) => frame.held_bytes(),
+        }
+    }
+}
+
+/// A member of gzip.
+pub struct Gzip<R> {
+    member: GzDecoder<R>,
+    found: Vec<u8>,
+    limit: usize,
+}
+
+impl<R: BufRead> Gzip<R> {
+    fn new(data: R, limit: usize) -> Option<Self> {
+        limit.checked_add(1)?;
+        Some(Self { member: GzDecoder::new(data), found: Vec::new(), limit })
+    }
+
+    fn go_on(&mut self) -> Option<bool> {
+        let most = self.limit.checked_sub(self.found.len())?.checked_add(1)?.min(STEP_BYTES);
+        let part = self.member.by_ref().take(u64::try_from(most).ok()?);
+        let count = { part }.read_to_end(&mut self.found).ok()?;
+        if count == most {
+            return (self.found.len() <= self.limit).then_some(false);
+        }
+        // The end was read, where the checksum is.
+        self.member.get_mut().fill_buf().ok()?.is_empty().then_some(true)
+    }
+}
+
+/// Blocks of snappy.
+pub struct Snappy {
+    /// Where they are, and how large their content is.
+    blocks: VecDeque<(Range<usize>, usize)>,
+    found: Vec<u8>,
+    /// How many bytes of it there are.
+    size: usize,
+}
+
+impl Snappy {
+    fn new(data: &[u8], limit: usize) -> Option<Self> {
+        let ranges = if data.starts_with(XERIAL_MAGIC) {
+            xerial_blocks(data)?
+        } else {
+            iter::once(0..data.len()).collect()
+        };
+        let mut blocks = VecDeque::new();
+        let mut total = 0_usize;
+        for range in ranges {
+            let size = decompress_len(data.get(range.clone())?).ok()?;
+            if size > BLOCK_MAX_BYTES {
+                return None;
+            }
+            total = total.checked_add(size).filter(|total| *total <= limit)?;
+            blocks.push_back((range, size));
+        }
+        Some(Self { blocks, found: vec![0; total], size: 0 })
+    }
+
+    fn go_on(&mut self, data: &[u8]) -> Option<bool> {
+        let enough = self.size.saturating_add(STEP_BYTES);
+        while self.size < enough {
+            let Some((range, size)) = self.blocks.pop_front() else { return Some(true) };
+            let end = self.size.checked_add(size)?;
+            let room = self.found.get_mut(self.size..end)?;
+            if Decoder::new().decompress(data.get(range)?, room).ok()? != size {
+                return None;
+            }
+            self.size = end;
+        }
+        Some(self.blocks.is_empty())
+    }
 }
 
 /// Return the blocks after the header of xerial's framing, each of which follows its length.
-fn xerial_blocks(data: &[u8]) -> Option<Vec<&[u8]>> {
+fn xerial_blocks(data: &[u8]) -> Option<Vec<Range<usize>>> {
     let mut blocks = Vec::new();
-    let mut rest = data.get(XERIAL_HEADER_BYTES..)?;
+    let mut start = XERIAL_HEADER_BYTES;
+    let mut rest = data.get(start..)?;
     while !rest.is_empty() {
         if blocks.len() == BLOCKS_MAX {
             return None;
         }
         let (length, behind) = rest.split_first_chunk()?;
+        start = start.checked_add(length.len())?;
         let length = usize::try_from(i32::from_be_bytes(*length)).ok().filter(|size| *size > 0)?;
-        let (block, behind) = behind.split_at_checked(length)?;
-        blocks.push(block);
-        rest = behind;
+        let (_, behind) = behind.split_at_checked(length)?;
+        let end = start.checked_add(length)?;
+        blocks.push(start..end);
+        (start, rest) = (end, behind);
     }
     Some(blocks)
 }

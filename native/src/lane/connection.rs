@@ -11,6 +11,7 @@ use super::counts::Counts;
 use super::epoll::Interest;
 use super::locked;
 use super::relay::{Passed, REQUEST_HEAD_BYTES, Relay, State};
+use super::slices::{SLICE_S, Slice};
 use super::stream::{Behind, Received, Stream};
 use super::waiting::Rings;
 use super::worked::Early;
@@ -187,7 +188,8 @@ impl Connection {
     pub fn held_bytes(&self) -> usize {
         let encrypted = self.client.held_bytes().saturating_add(self.broker.held_bytes());
         let plain = self.to_broker.bytes.capacity().saturating_add(self.to_client.bytes.capacity());
-        plain.saturating_add(encrypted).saturating_add(self.relay.ring_bytes())
+        let judged = self.relay.sliced_bytes().saturating_add(self.relay.ring_bytes());
+        plain.saturating_add(encrypted).saturating_add(judged)
     }
 
     /// Return whether a side is not read because of the other side.
@@ -393,7 +395,7 @@ impl Connection {
         }
     }
 
-    /// Have no worker judge batches for the lane any more: Python continues.
+    /// Have no batch judged for the lane any more: Python continues.
     pub fn end_judging(&mut self, now: f64) {
         self.relay.end_judging(now);
     }
@@ -411,6 +413,25 @@ impl Connection {
             self.forward(Side::Client, &[], now, counts);
             self.resume(now, counts);
         }
+    }
+
+    /// Return whether the thread has to judge slices of the next request, and does not know it.
+    pub fn queue_slices(&mut self) -> bool {
+        self.relay.slices().is_some_and(|slices| slices.queue())
+    }
+
+    /// Judge a slice of the next request; return whether there is another.
+    pub fn judge_slice(&mut self, now: f64, counts: &Mutex<Counts>) -> bool {
+        let waiting = self.to_broker.bytes.get(self.to_broker.passed..).unwrap_or_default();
+        match self.relay.judge_slice(waiting, now, SLICE_S, counts) {
+            Slice::GoesOn => return true,
+            Slice::Pythons => self.stopped = true,
+            Slice::Accepted => {
+                self.forward(Side::Client, &[], now, counts);
+                self.resume(now, counts);
+            }
+        }
+        false
     }
 
     /// Return everything, and close the lane's descriptors.

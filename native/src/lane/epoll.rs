@@ -121,16 +121,18 @@ impl Epoll {
         checked(done).map(|_| ())
     }
 
-    /// Wait until something happens; put it into `found`.
+    /// Wait until something happens, or not at all; put into `found` what has happened.
     ///
     /// # Errors
     /// The system does not do it.
-    pub fn wait(&self, found: &mut Vec<Event>) -> io::Result<()> {
+    pub fn wait(&self, found: &mut Vec<Event>, waits: bool) -> io::Result<()> {
         found.clear();
+        let timeout = if waits { -1 } else { 0 };
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
         let room = i32::try_from(EVENTS).unwrap_or(1);
         // SAFETY: there is room for the given number of events.
-        let waited = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), room, -1) };
+        let waited =
+            unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), room, timeout) };
         let count = match checked(waited) {
             Ok(count) => usize::try_from(count).unwrap_or(0),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,

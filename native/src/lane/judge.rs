@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::batch::{self, Limits};
+use super::batch::{self, Limits, Reading};
 use super::counts::Labels;
 use super::panics::caught;
 use super::stopwatch::Stopwatch;
@@ -24,6 +24,11 @@ const SECONDS_A_READ: f64 = 0.005;
 const STEPS_A_COLUMN: u64 = 200_000;
 /// After so many bytes of texts, a judge looks at the clock. Longer texts are not judged here.
 const PACE_BYTES: usize = 32 * 1024;
+/// The limits of a batch that is judged in one read. Larger ones are judged in slices.
+const AT_ONCE: Limits = Limits { max_bytes: 256 * 1024, max_records: 10_000 };
+/// So many bytes of records, and so many records, are judged in a step of a slice.
+const STEP_BYTES: usize = 32 * 1024;
+const STEP_RECORDS: usize = 1_000;
 /// Policies that took too long for a batch do not judge here for so long (`SUSPENDED_S`).
 const SUSPENDED_S: f64 = 30.0;
 
@@ -188,6 +193,64 @@ fn size_of(field: Option<&[u8]>) -> usize {
     field.map_or(0, <[u8]>::len)
 }
 
+/// A batch that is judged in steps, between which a thread may do something else.
+pub(super) struct InSteps {
+    stage: Stage,
+    values: Values,
+    /// How many seconds the steps have taken.
+    seconds: f64,
+    /// How many they may take.
+    allowed_s: f64,
+}
+
+enum Stage {
+    /// Nothing was read.
+    New,
+    /// Records are read.
+    Reads(Reading),
+    /// All records were read, and so many judged.
+    Judges(Section, usize),
+}
+
+/// The result of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// There is more to do.
+    GoesOn,
+    /// All records are accepted: so many.
+    Accepted(usize),
+    /// Python judges the batch.
+    Pythons,
+}
+
+impl InSteps {
+    /// A batch of which nothing was read.
+    pub fn new() -> Self {
+        let (values, seconds, allowed_s) = (Values::default(), 0.0, f64::INFINITY);
+        Self { stage: Stage::New, values, seconds, allowed_s }
+    }
+
+    /// Return how many bytes of memory are held.
+    pub fn held_bytes(&self) -> usize {
+        match &self.stage {
+            Stage::New => 0,
+            Stage::Reads(reading) => reading.held_bytes(),
+            Stage::Judges(records, _) => records.held_bytes(),
+        }
+    }
+
+    /// Return how many seconds the steps have taken.
+    pub const fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
+    /// Begin to judge the records, for which the time depends on their size.
+    fn judge(&mut self, records: &Section) {
+        let reads = records.size().checked_div(AT_ONCE.max_bytes).unwrap_or(0).saturating_add(1);
+        self.allowed_s = SECONDS_A_READ * f64::from(u32::try_from(reads).unwrap_or(u32::MAX));
+    }
+}
+
 /// Judges the batches of topics. Several topics may share a judge.
 pub struct Judge {
     names: Box<str>,
@@ -222,17 +285,78 @@ impl Judge {
         watch: &Stopwatch,
         allowed_s: f64,
     ) -> Option<usize> {
-        let records = batch::read(data, self.limits)?;
-        let mut values = Values::default();
+        let records = batch::read(data, self.limits_at_once())?;
         let mut pace = Pace { watch, allowed_s, bytes: 0 };
+        self.accepts_all(&records, &mut Values::default(), work, &mut pace).then(|| records.len())
+    }
+
+    fn limits_at_once(&self) -> Limits {
+        Limits {
+            max_bytes: self.limits.max_bytes.min(AT_ONCE.max_bytes),
+            max_records: self.limits.max_records.min(AT_ONCE.max_records),
+        }
+    }
+
+    fn accepts_all(
+        &self,
+        records: &Section,
+        values: &mut Values,
+        work: &mut u64,
+        pace: &mut Pace<'_>,
+    ) -> bool {
         // To read the batch was work, and all headers are read once more for some policies.
         let mut checks = self.checks.iter();
         checks
-            .all(|check| {
-                pace.goes_on(records.size())
-                    && check.accepts(&records, &mut values, work, &mut pace)
-            })
-            .then(|| records.len())
+            .all(|check| pace.goes_on(records.size()) && check.accepts(records, values, work, pace))
+    }
+
+    /// Take the next step with a batch that may be larger than those that are judged in one read.
+    ///
+    /// A step is short, or is not to be divided.
+    pub(super) fn go_on(&self, data: &[u8], batch: &mut InSteps, now: f64) -> Step {
+        if self.is_suspended(now) {
+            return Step::Pythons;
+        }
+        let watch = Stopwatch::of_thread();
+        let judges = matches!(batch.stage, Stage::Judges(..));
+        // Where the evaluator fails, a worker has the reason.
+        let step = catch_unwind(AssertUnwindSafe(|| self.step(data, batch, &watch)));
+        let seconds = watch.seconds();
+        batch.seconds += seconds;
+        if batch.seconds > batch.allowed_s || (judges && seconds > SECONDS_A_READ) {
+            self.suspended_until.store((now + SUSPENDED_S).to_bits(), Ordering::Relaxed);
+            return Step::Pythons;
+        }
+        step.ok().flatten().unwrap_or(Step::Pythons)
+    }
+
+    /// The same, but None if Python judges the batch, and however long it takes.
+    fn step(&self, data: &[u8], batch: &mut InSteps, watch: &Stopwatch) -> Option<Step> {
+        let stage = match std::mem::replace(&mut batch.stage, Stage::New) {
+            Stage::New => Stage::Reads(Reading::begin(data, self.limits)?),
+            Stage::Reads(reading) => match reading.go_on(data)? {
+                batch::Step::GoesOn(reading) => Stage::Reads(reading),
+                batch::Step::Read(records) => {
+                    batch.judge(&records);
+                    Stage::Judges(records, 0)
+                }
+            },
+            Stage::Judges(records, first) => {
+                let end = end_of_step(&records, first);
+                let part = records.part(first..end).ok()?;
+                let mut pace = Pace { watch, allowed_s: SECONDS_A_READ, bytes: 0 };
+                let mut steps = STEPS_A_READ;
+                if !self.accepts_all(&part, &mut batch.values, &mut steps, &mut pace) {
+                    return None;
+                }
+                if end == records.len() {
+                    return Some(Step::Accepted(end));
+                }
+                Stage::Judges(records, end)
+            }
+        };
+        batch.stage = stage;
+        Some(Step::GoesOn)
     }
 
     /// Return whether all records of a batch are accepted, within so much work.
@@ -260,6 +384,19 @@ impl Judge {
         }
         judged.ok().flatten().map(|count| (count, seconds))
     }
+}
+
+/// Return the record before which a step ends that begins with another.
+fn end_of_step(records: &Section, first: usize) -> usize {
+    let last = first.saturating_add(STEP_RECORDS).min(records.len());
+    let mut bytes = 0_usize;
+    for record in first..last {
+        bytes = bytes.saturating_add(records.record(record).len());
+        if bytes >= STEP_BYTES {
+            return record.saturating_add(1);
+        }
+    }
+    last
 }
 
 /// A topic whose batches are judged.

@@ -8,6 +8,8 @@
 use lz4_flex::block::decompress_into;
 use twox_hash::XxHash32;
 
+use super::compression::STEP_BYTES;
+
 /// The most blocks, here and in xerial's framing of snappy: each takes time, however short it is.
 pub(super) const BLOCKS_MAX: usize = 65_536;
 
@@ -22,63 +24,95 @@ const STORED: u32 = 0x8000_0000;
 /// The most bytes that a compressed byte stands for.
 const RATIO_MAX: usize = 255;
 
-/// Return the content of a frame; None if it is not a frame, damaged, or larger than the limit.
-pub fn decompressed(frame: &[u8], limit: usize) -> Option<Vec<u8>> {
-    let mut rest = frame.strip_prefix(&MAGIC)?;
-    let descriptor = rest;
-    let [flags, sizes] = take(&mut rest)?;
-    if flags & FLAGS.0 != FLAGS.1 {
-        return None;
-    }
-    let block_max = match sizes {
-        0x40 => 64 * 1024,
-        0x50 => 256 * 1024,
-        0x60 => 1024 * 1024,
-        0x70 => 4 * 1024 * 1024,
-        _ => return None,
-    };
-    let announced = if flags & CONTENT_SIZE == 0 { None } else { Some(take(&mut rest)?) };
-    let described = descriptor.get(..descriptor.len().checked_sub(rest.len())?)?;
-    let [_, second, ..] = checksum(described);
-    if take(&mut rest)? != [second] {
-        return None;
-    }
-    let mut found = vec![0; limit.min(frame.len().saturating_mul(RATIO_MAX))];
-    let (mut size, mut blocks) = (0_usize, 0_usize);
-    loop {
-        let length = u32::from_le_bytes(take(&mut rest)?);
-        if length == 0 {
-            break;
-        }
-        let (block, behind) = rest.split_at_checked(usize::try_from(length & !STORED).ok()?)?;
-        rest = behind;
-        if block.len() > block_max
-            || (flags & BLOCK_CHECKSUMS != 0 && take(&mut rest)? != checksum(block))
-        {
+/// A frame that is decompressed in steps.
+pub struct Frame {
+    /// Where the next block begins.
+    at: usize,
+    flags: u8,
+    block_max: usize,
+    announced: Option<[u8; 8]>,
+    pub(super) found: Vec<u8>,
+    /// How many bytes of it there are.
+    size: usize,
+    blocks: usize,
+}
+
+impl Frame {
+    /// Read its descriptor; None if it is not that of a frame, or a consumer reads no such frame.
+    ///
+    /// There is room for so much content.
+    pub fn new(frame: &[u8], limit: usize) -> Option<Self> {
+        let mut rest = frame.strip_prefix(&MAGIC)?;
+        let descriptor = rest;
+        let [flags, sizes] = take(&mut rest)?;
+        if flags & FLAGS.0 != FLAGS.1 {
             return None;
         }
-        let room = found.get_mut(size..)?;
-        let room = match room.len() {
-            less if less < block_max => room,
-            _ => room.get_mut(..block_max)?,
+        let block_max = match sizes {
+            0x40 => 64 * 1024,
+            0x50 => 256 * 1024,
+            0x60 => 1024 * 1024,
+            0x70 => 4 * 1024 * 1024,
+            _ => return None,
         };
-        let added = if length & STORED == 0 {
-            decompress_into(block, room).ok()?
-        } else {
-            room.get_mut(..block.len())?.copy_from_slice(block);
-            block.len()
-        };
-        if added == 0 || blocks == BLOCKS_MAX {
-            return None; // Java takes an empty block for the end
+        let announced = if flags & CONTENT_SIZE == 0 { None } else { Some(take(&mut rest)?) };
+        let described = descriptor.get(..descriptor.len().checked_sub(rest.len())?)?;
+        let [_, second, ..] = checksum(described);
+        if take(&mut rest)? != [second] {
+            return None;
         }
-        blocks = blocks.checked_add(1)?;
-        size = size.checked_add(added)?;
+        let found = vec![0; limit.min(frame.len().saturating_mul(RATIO_MAX))];
+        let at = frame.len().checked_sub(rest.len())?;
+        Some(Self { at, flags, block_max, announced, found, size: 0, blocks: 0 })
     }
-    found.truncate(size);
-    let is_whole = announced
-        .is_none_or(|announced| u64::from_le_bytes(announced) == u64::try_from(size).unwrap_or(0));
-    let is_intact = flags & CONTENT_CHECKSUM == 0 || take(&mut rest)? == checksum(&found);
-    (is_whole && is_intact && rest.is_empty()).then_some(found)
+
+    /// Decompress blocks until there are `STEP_BYTES` more; return whether that was the whole frame,
+    /// None where it is damaged, or larger than the limit.
+    pub fn go_on(&mut self, frame: &[u8]) -> Option<bool> {
+        let mut rest = frame.get(self.at..)?;
+        let enough = self.size.saturating_add(STEP_BYTES);
+        while self.size < enough {
+            let length = u32::from_le_bytes(take(&mut rest)?);
+            if length == 0 {
+                return self.end(rest).then_some(true);
+            }
+            let (block, behind) = rest.split_at_checked(usize::try_from(length & !STORED).ok()?)?;
+            rest = behind;
+            if block.len() > self.block_max
+                || (self.flags & BLOCK_CHECKSUMS != 0 && take(&mut rest)? != checksum(block))
+            {
+                return None;
+            }
+            let room = self.found.get_mut(self.size..)?;
+            let room = match room.len() {
+                less if less < self.block_max => room,
+                _ => room.get_mut(..self.block_max)?,
+            };
+            let added = if length & STORED == 0 {
+                decompress_into(block, room).ok()?
+            } else {
+                room.get_mut(..block.len())?.copy_from_slice(block);
+                block.len()
+            };
+            if added == 0 || self.blocks == BLOCKS_MAX {
+                return None; // Java takes an empty block for the end
+            }
+            self.blocks = self.blocks.checked_add(1)?;
+            self.size = self.size.checked_add(added)?;
+        }
+        self.at = frame.len().checked_sub(rest.len())?;
+        Some(false)
+    }
+
+    /// Return whether the bytes after the last block are the end of this content.
+    fn end(&mut self, mut rest: &[u8]) -> bool {
+        self.found.truncate(self.size);
+        let size = u64::try_from(self.size).unwrap_or(0);
+        let is_whole = self.announced.is_none_or(|announced| u64::from_le_bytes(announced) == size);
+        let is_intact =
+            self.flags & CONTENT_CHECKSUM == 0 || take(&mut rest) == Some(checksum(&self.found));
+        is_whole && is_intact && rest.is_empty()
+    }
 }
 
 fn checksum(bytes: &[u8]) -> [u8; 4] {

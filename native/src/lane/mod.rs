@@ -34,6 +34,7 @@ mod lz4;
 pub mod panics;
 pub mod produce;
 pub mod relay;
+pub mod slices;
 mod stopwatch;
 pub mod table;
 

@@ -153,31 +153,21 @@ fn acks_of(reader: &mut Reader<'_>, version: i16) -> Option<i16> {
     Some(acks)
 }
 
-/// Return whether workers judge the batches of the first topic of a request, as its first bytes have
-/// it; or whether these bytes are too few.
-#[cfg(target_os = "linux")]
-pub fn may_be_worked(start: &[u8], version: i16, now: f64, table: &Table) -> bool {
-    if !table.has_worked() {
-        return false;
-    }
+/// Return whether the first topic of a request is known, as its first bytes have it; or whether these
+/// bytes are too few.
+pub fn may_be_known(start: &[u8], version: i16, now: f64, table: &Table) -> bool {
     match first_key(start, version) {
         None => start.len() < START_MAX,
         Some(key) => {
             let known = table.topics();
             let has_id = version >= TOPIC_IDS_FROM;
             let topic = if has_id { known.with_id(key) } else { known.named(key, now) };
-            matches!(topic, Some(Topic::Worked(_)))
+            topic.is_some()
         }
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-pub const fn may_be_worked(_start: &[u8], _version: i16, _now: f64, _table: &Table) -> bool {
-    false
-}
-
 /// Return the name, or the id, of the first topic of a request.
-#[cfg(target_os = "linux")]
 fn first_key(start: &[u8], version: i16) -> Option<&[u8]> {
     let flexible = version >= FLEXIBLE_FROM;
     let mut reader = Reader::new(start, CLIENT_ID_AT);
@@ -214,6 +204,12 @@ impl Request {
         }
         let again = read_if_known(frame, self.version, self.read_at, table);
         again.is_some_and(|again| self.has_judges_of(&again))
+    }
+
+    /// Return how many bytes the largest compressed batch has that is judged here; 0 if there is none.
+    pub fn compressed_bytes(&self, frame: &[u8]) -> usize {
+        let batches = self.judged.iter().filter_map(|(_, records)| frame.get(records.clone()));
+        batches.filter(|data| batch::is_compressed(data)).map(<[u8]>::len).max().unwrap_or(0)
     }
 
     fn has_judges_of(&self, other: &Self) -> bool {

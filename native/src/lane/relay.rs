@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use super::counts::Counts;
 use super::judge::Work;
 use super::locked;
-use super::produce::{self, Acks};
+use super::produce::{self, Acks, Request};
+use super::slices::{Slice, Slices};
 use super::table::{Action, Table};
 #[cfg(target_os = "linux")]
 use super::worked::{Decision, Early, Judging};
@@ -21,10 +22,14 @@ const RESPONSE_HEAD_BYTES: usize = 8;
 const LENGTH_BYTES: usize = 4;
 /// The most requests without a response, as in Python, which then stops to read the client.
 pub const UNANSWERED_MAX: usize = 256;
-/// The most bytes of a frame that is read as a whole; longer frames are Python's.
+/// The most bytes of a response that is read as a whole, and of a request whose batches are judged
+/// in one read; those of longer ones are judged in slices.
 const WHOLE_MAX_BYTES: usize = 128 * 1024;
-/// The same where workers judge batches: it is worth more there.
-const WORKED_MAX_BYTES: usize = 2 * 1024 * 1024;
+/// With more bytes of a compressed batch they are judged in slices at once: of most of these there is
+/// not enough room for the records in one read. Others are, too, if they are not accepted there.
+const COMPRESSED_MAX_BYTES: usize = 16 * 1024;
+/// The most bytes of a request that is read as a whole; longer ones are Python's.
+const REQUEST_MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// A request that was sent, and awaits its response; or the request that is being received.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -96,6 +101,8 @@ pub struct Relay {
     waiting_since: f64,
     forwarded: u64,
     suspended: bool,
+    /// The request whose batches are judged in slices.
+    slices: Option<Box<Slices>>,
     /// The request whose batches workers judge.
     #[cfg(target_os = "linux")]
     judging: Option<Box<Judging>>,
@@ -122,6 +129,7 @@ impl Relay {
             waiting_since: 0.0,
             forwarded: 0,
             suspended: false,
+            slices: None,
             #[cfg(target_os = "linux")]
             judging: None,
             #[cfg(target_os = "linux")]
@@ -138,6 +146,7 @@ impl Relay {
             waiting_since: self.waiting_since,
             forwarded: self.forwarded,
             suspended: self.suspended,
+            slices: None,
             #[cfg(target_os = "linux")]
             judging: None,
             #[cfg(target_os = "linux")]
@@ -283,8 +292,8 @@ impl Relay {
             }
             Action::ProduceWhole => {
                 if size > WHOLE_MAX_BYTES
-                    && (size > WORKED_MAX_BYTES
-                        || !produce::may_be_worked(rest, version, now, &self.table))
+                    && (size > REQUEST_MAX_BYTES
+                        || !produce::may_be_known(rest, version, now, &self.table))
                 {
                     return Begun::Stops;
                 }
@@ -292,24 +301,90 @@ impl Relay {
                 let Some(request) = produce::read_if_known(frame, version, now, &self.table) else {
                     return Begun::Stops;
                 };
+                exchange.was_held = true;
                 if let Some(work) = work {
-                    if !produce::accepts(&request, frame, now, &self.table, work, counts) {
-                        return Begun::Stops;
+                    let compressed = request.compressed_bytes(frame);
+                    let is_large = !request.judged.is_empty() && size > WHOLE_MAX_BYTES
+                        || compressed > COMPRESSED_MAX_BYTES;
+                    if is_large
+                        || !produce::accepts(&request, frame, now, &self.table, work, counts)
+                    {
+                        if !is_large && compressed == 0 {
+                            return Begun::Stops;
+                        }
+                        self.slices = Some(Box::new(Slices::new(request, exchange, size)));
+                        return Begun::Waits;
                     }
                     sent_at += work.seconds();
                 }
-                exchange.was_held = true;
-                #[cfg(target_os = "linux")]
-                if !request.worked.is_empty() {
-                    self.judging = Some(Box::new(Judging::new(request, exchange, size)));
-                    return Begun::Waits;
+                match self.held(request, exchange, size) {
+                    None => return Begun::Waits,
+                    Some(acks) => {
+                        exchange.sent_at = sent_at;
+                        acks
+                    }
                 }
-                exchange.sent_at = sent_at;
-                request.acks
             }
         };
         self.passes(exchange, size, acks, sent_at, counts);
         Begun::Passes(size)
+    }
+
+    /// Return the acks of a request whose batches were judged here; None if it waits for workers.
+    #[cfg(target_os = "linux")]
+    fn held(&mut self, request: Request, exchange: Exchange, size: usize) -> Option<i16> {
+        if request.worked.is_empty() {
+            return Some(request.acks);
+        }
+        self.judging = Some(Box::new(Judging::new(request, exchange, size)));
+        None
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    #[allow(clippy::needless_pass_by_value, clippy::unused_self)] // as above
+    fn held(&mut self, request: Request, _exchange: Exchange, _size: usize) -> Option<i16> {
+        Some(request.acks)
+    }
+
+    /// Return the request whose batches are judged in slices.
+    pub const fn slices(&mut self) -> Option<&mut Box<Slices>> {
+        self.slices.as_mut()
+    }
+
+    /// Return how many bytes of memory the batch takes that is judged in slices.
+    pub fn sliced_bytes(&self) -> usize {
+        self.slices.as_ref().map_or(0, |slices| slices.held_bytes())
+    }
+
+    /// Judge a slice of the request that waits for it, of so many seconds, and continue with the
+    /// request if it was the last. The request begins the bytes that have not passed.
+    ///
+    /// Python continues, too, if a topic of its own was forgotten meanwhile: policies may judge it
+    /// that have not.
+    pub fn judge_slice(
+        &mut self,
+        waiting: &[u8],
+        now: f64,
+        slice_s: f64,
+        counts: &Mutex<Counts>,
+    ) -> Slice {
+        let Some(mut slices) = self.slices.take() else { return Slice::Pythons };
+        let frame = waiting.get(..slices.size).unwrap_or_default();
+        match slices.go_on(frame, now, slice_s) {
+            Slice::GoesOn => {
+                self.slices = Some(slices);
+                return Slice::GoesOn;
+            }
+            Slice::Accepted if slices.request.holds(frame, &self.table) => {}
+            _ => return Slice::Pythons,
+        }
+        slices.count(&mut locked(counts));
+        let Slices { request, mut exchange, size, .. } = *slices;
+        if let Some(acks) = self.held(request, exchange, size) {
+            exchange.sent_at = now;
+            self.passes(exchange, size, acks, now, counts);
+        }
+        Slice::Accepted
     }
 
     /// Let a request pass that was sent at a time.
@@ -334,15 +409,17 @@ impl Relay {
         };
     }
 
-    /// Return whether workers judge batches of a request: no bytes of a client pass meanwhile.
+    /// Return whether batches of a request are judged in slices, or by workers: no bytes of a client
+    /// pass meanwhile.
     #[cfg(target_os = "linux")]
     pub const fn is_judging(&self) -> bool {
-        self.judging.is_some()
+        self.slices.is_some() || self.judging.is_some()
     }
 
+    /// The same.
     #[cfg(not(target_os = "linux"))]
-    const fn is_judging(&self) -> bool {
-        false
+    pub const fn is_judging(&self) -> bool {
+        self.slices.is_some()
     }
 
     /// Return the request whose batches workers judge.
@@ -363,10 +440,11 @@ impl Relay {
         std::mem::take(&mut self.early)
     }
 
-    /// Wait for no outcome of a batch of the request any more: it is Python's, with the outcomes
-    /// that there are.
+    /// Judge no batch of the request any more, and wait for no outcome: it is Python's, with the
+    /// outcomes that there are.
     #[cfg(target_os = "linux")]
     pub fn end_judging(&mut self, now: f64) {
+        self.slices = None;
         if let Some(mut judging) = self.judging.take() {
             judging.withdraw(now);
             self.early = judging.outcomes();

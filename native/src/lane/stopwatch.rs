@@ -30,6 +30,11 @@ impl Stopwatch {
         Self::OfDay(Instant::now())
     }
 
+    /// Begin, for a batch of any size.
+    pub fn of_thread() -> Self {
+        Self::start(usize::MAX, true)
+    }
+
     /// Return the seconds since then.
     pub fn seconds(&self) -> f64 {
         match self {

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::judge::Judged;
@@ -136,7 +135,6 @@ impl Topics {
 pub struct Table {
     rows: HashMap<i16, Row>,
     topics: RwLock<Topics>,
-    has_worked: AtomicBool,
 }
 
 impl Table {
@@ -215,16 +213,6 @@ impl Table {
     /// Return the topics that are known: the same for all of a request.
     pub fn topics(&self) -> RwLockReadGuard<'_, Topics> {
         self.topics.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Return whether a request may have batches that workers judge.
-    pub fn has_worked(&self) -> bool {
-        self.has_worked.load(Ordering::Relaxed)
-    }
-
-    /// Note that batches of a topic are judged by workers.
-    pub fn note_worked(&self) {
-        self.has_worked.store(true, Ordering::Relaxed);
     }
 
     /// Return the action for a request.

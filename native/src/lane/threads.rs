@@ -6,7 +6,7 @@
 //! Python.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -123,6 +123,8 @@ struct Worker {
     slots: Mutex<HashMap<u64, Slot>>,
     /// Connections with bytes that were received before it had them.
     begun: Mutex<Vec<u64>>,
+    /// Connections whose next request is judged in slices, one after the other.
+    sliced: Mutex<VecDeque<u64>>,
     counts: Mutex<Counts>,
     /// The rings whose outcomes it waits for.
     rings: Arc<Rings>,
@@ -199,6 +201,7 @@ impl Lane {
                 waker,
                 slots: Mutex::default(),
                 begun: Mutex::default(),
+                sliced: Mutex::default(),
                 counts: Mutex::new(Counts::new(bounds)),
                 rings,
                 has_failed: AtomicBool::new(false),
@@ -442,7 +445,8 @@ fn serve(worker: &Worker, shared: &Shared) -> io::Result<()> {
     let mut events = Vec::new();
     let mut room = vec![0_u8; READ_BYTES];
     while !shared.ends.load(Ordering::Acquire) {
-        worker.epoll.wait(&mut events)?;
+        let waits = locked(&worker.sliced).is_empty();
+        worker.epoll.wait(&mut events, waits)?;
         for event in &events {
             if event.token == WAKE {
                 worker.waker.reset();
@@ -456,8 +460,21 @@ fn serve(worker: &Worker, shared: &Shared) -> io::Result<()> {
                 handle(worker, shared, event, &mut room);
             }
         }
+        judge_slice(worker, shared);
     }
     Ok(())
+}
+
+/// Judge a slice of the first request that waits for it.
+fn judge_slice(worker: &Worker, shared: &Shared) {
+    let Some(number) = locked(&worker.sliced).pop_front() else { return };
+    let mut goes_on = false;
+    work_on(worker, shared, number, |connection, now| {
+        goes_on = connection.judge_slice(now, &worker.counts);
+    });
+    if goes_on {
+        locked(&worker.sliced).push_front(number);
+    }
 }
 
 /// Forward the bytes that were received before the thread had the connections.
@@ -543,6 +560,9 @@ fn settle(
     if held > LOW_USE_BYTES && shared.holds_much() {
         connection.stopped = true;
     }
+    if connection.queue_slices() {
+        locked(&worker.sliced).push_back(number);
+    }
     wait_for_events(worker, number, connection);
     if connection.stopped {
         end_judging(connection, shared);
@@ -551,7 +571,7 @@ fn settle(
     }
 }
 
-/// Have no worker judge batches of a connection, whose bytes in rings are not held then.
+/// Have no batch of a connection judged, of which no records and no bytes in rings are held then.
 fn end_judging(connection: &mut Connection, shared: &Shared) {
     let held_before = connection.held_bytes();
     connection.end_judging(shared.now());
@@ -719,7 +739,6 @@ mod tests {
         let table = Table::new([(5, 0, vec![Action::ProduceWhole; 10])]);
         let worked = Worked::new("t", "policies", b"plan", [7; 16], Arc::new(pool));
         table.know_name(b"t", Topic::Worked(Arc::new(worked)), f64::INFINITY);
-        table.note_worked();
         let lane = Lane::start(1, &[], held_max_bytes, 0.0).unwrap();
         lane.close();
         (request, table, ring, lane)

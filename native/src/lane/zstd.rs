@@ -9,6 +9,7 @@
 
 use std::cell::RefCell;
 
+use super::compression::{BLOCK_MAX_BYTES, STEP_BYTES};
 use zstd_safe::{DCtx, InBuffer, OutBuffer, find_frame_compressed_size, get_frame_content_size};
 
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
@@ -31,27 +32,99 @@ thread_local! {
     static CONTEXT: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
 }
 
-/// Return the content of a frame; None if it is not a frame, damaged, or larger than the limit.
-pub fn decompressed(frame: &[u8], limit: usize) -> Option<Vec<u8>> {
-    let window = window_bytes(frame)?;
-    if find_frame_compressed_size(frame).ok()? != frame.len() {
-        return None;
-    }
-    let most = limit.min(window);
-    let announced = match get_frame_content_size(frame).ok()? {
-        None => None,
-        Some(size) => Some(usize::try_from(size).ok().filter(|size| *size <= most)?),
-    };
-    let guess = frame.len().saturating_mul(FIRST_GUESS).max(ROOM_MIN).min(most);
-    let mut room = announced.unwrap_or(guess);
-    loop {
-        if let Some(found) = decompressed_into(frame, room) {
-            return (found.len() <= BLOCK_MAX || is_read_in_pieces(frame, &found)).then_some(found);
-        }
-        if announced.is_some() || room == most {
+/// A frame that is decompressed in steps.
+///
+/// First all of it at once, with room for its content; larger content is decompressed again, in
+/// pieces.
+pub struct Frame {
+    /// How much content there is room for, and how much there may be.
+    room: usize,
+    most: usize,
+    /// Whether the frame says how large it is.
+    is_announced: bool,
+    pub(super) found: Vec<u8>,
+    pieces: Option<Pieces>,
+}
+
+/// The content of a frame, as a reader of pieces finds it.
+struct Pieces {
+    /// Not the thread's: it would keep the memory of a window.
+    context: DCtx<'static>,
+    room: Vec<u8>,
+    /// How many bytes of the frame were read.
+    read: usize,
+    /// How many bytes were found.
+    found: usize,
+}
+
+impl Frame {
+    /// Read its header; None if it is no frame, announces more than the limit, or is not read here.
+    pub fn new(frame: &[u8], limit: usize) -> Option<Self> {
+        let window = window_bytes(frame)?;
+        if find_frame_compressed_size(frame).ok()? != frame.len() {
             return None;
         }
-        room = room.saturating_mul(GROWTH).min(most);
+        let most = limit.min(window).min(BLOCK_MAX_BYTES);
+        let announced = match get_frame_content_size(frame).ok()? {
+            None => None,
+            Some(size) => Some(usize::try_from(size).ok().filter(|size| *size <= most)?),
+        };
+        let guess = frame.len().saturating_mul(FIRST_GUESS).max(ROOM_MIN).min(most);
+        let (room, is_announced) = (announced.unwrap_or(guess), announced.is_some());
+        Some(Self { room, most, is_announced, found: Vec::new(), pieces: None })
+    }
+
+    /// Take the next step; return whether that was the last, None where the frame is damaged, or
+    /// larger than the limit.
+    pub fn go_on(&mut self, frame: &[u8]) -> Option<bool> {
+        if let Some(pieces) = &mut self.pieces {
+            return pieces.compare(frame, &self.found);
+        }
+        match decompressed_into(frame, self.room) {
+            Some(found) => self.found = found,
+            None if self.is_announced || self.room == self.most => return None,
+            None => {
+                self.room = self.room.saturating_mul(GROWTH).min(self.most);
+                return Some(false);
+            }
+        }
+        if self.found.len() <= BLOCK_MAX {
+            return Some(true);
+        }
+        let context = DCtx::try_create()?;
+        self.pieces = Some(Pieces { context, room: vec![0; PIECE], read: 0, found: 0 });
+        Some(false)
+    }
+
+    /// Return how many bytes of memory are held.
+    pub fn held_bytes(&self) -> usize {
+        let pieces = self.pieces.as_ref().map_or(0, |pieces| pieces.context.sizeof());
+        self.found.capacity().saturating_add(pieces)
+    }
+}
+
+impl Pieces {
+    /// Decompress the next pieces, about `STEP_BYTES`; return whether they were the last, None where
+    /// they are not the next of this content.
+    fn compare(&mut self, frame: &[u8], content: &[u8]) -> Option<bool> {
+        let enough = self.found.saturating_add(STEP_BYTES);
+        while self.found < enough {
+            let mut input = InBuffer { src: frame, pos: self.read };
+            let mut output = OutBuffer::around(self.room.as_mut_slice());
+            let hint = self.context.decompress_stream(&mut output, &mut input).ok()?;
+            let size = output.pos();
+            self.read = input.pos();
+            let end = self.found.checked_add(size)?;
+            if content.get(self.found..end)? != self.room.get(..size)? {
+                return None;
+            }
+            self.found = end;
+            if hint == 0 || size == 0 {
+                let is_same = end == content.len() && self.read == frame.len();
+                return (hint == 0 && is_same).then_some(true);
+            }
+        }
+        Some(false)
     }
 }
 
@@ -65,27 +138,6 @@ fn decompressed_into(frame: &[u8], room: usize) -> Option<Vec<u8>> {
     })?;
     found.truncate(size);
     Some(found)
-}
-
-/// Return whether a reader of pieces finds this content, which is larger than a block, as well.
-fn is_read_in_pieces(frame: &[u8], content: &[u8]) -> bool {
-    // Not the thread's: it would keep the memory of a window.
-    let Some(mut context) = DCtx::try_create() else { return false };
-    let mut piece = vec![0; PIECE];
-    let mut input = InBuffer::around(frame);
-    let mut rest = content;
-    loop {
-        let mut output = OutBuffer::around(piece.as_mut_slice());
-        let Ok(hint) = context.decompress_stream(&mut output, &mut input) else { return false };
-        let size = output.pos();
-        let Some(behind) = piece.get(..size).and_then(|part| rest.strip_prefix(part)) else {
-            return false;
-        };
-        if hint == 0 || size == 0 {
-            return hint == 0 && behind.is_empty() && input.pos() == frame.len();
-        }
-        rest = behind;
-    }
 }
 
 /// Return the size of a frame's window; None for a frame that is not read here.

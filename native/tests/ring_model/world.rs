@@ -267,7 +267,6 @@ impl World {
         let name = TOPICS[topic].as_bytes();
         configuration.table.forget(name);
         configuration.table.know_name(name, Topic::Worked(Arc::new(worked)), f64::INFINITY);
-        configuration.table.note_worked();
         self.all_plans.push(Arc::clone(&plan));
         if topic < configuration.plans.len() {
             configuration.plans[topic] = plan;

@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from penstock.policies.by_columns import NativeJudge
 
 MAX_RECORDS: Final = 1000
-_NATIVE_MAX_BYTES: Final = 256 * 1024
-_NATIVE_MAX_RECORDS: Final = 10_000
-"""Of a batch that native threads judge, at least: few connections wait for it."""
+_NATIVE_MAX_BYTES: Final = 16 * 2**20
+_NATIVE_MAX_RECORDS: Final = 100_000
+"""Of a batch that native threads judge, decompressed: in slices, so that nobody waits for it."""
+_LARGE_MAX_BYTES: Final = 256 * 1024
+"""Of a batch that a native judge judges inline; its own limit when decompressed is the same."""
 _LARGE_EVERY_S: Final = 1.0
 """How often such a batch is judged inline, so that a connection that sends them can move to a
 thread."""
@@ -133,10 +135,7 @@ class InlineJudge:
             configuration.policy_inline_max_bytes, configuration.decompressed_batch_max_bytes
         )
         self._max_records = min(MAX_RECORDS, configuration.decompressed_batch_max_records)
-        self._native_max_bytes = min(
-            max(configuration.policy_inline_max_bytes, _NATIVE_MAX_BYTES),
-            configuration.decompressed_batch_max_bytes,
-        )
+        self._native_max_bytes = min(_NATIVE_MAX_BYTES, configuration.decompressed_batch_max_bytes)
         self._native_max_records = min(
             _NATIVE_MAX_RECORDS, configuration.decompressed_batch_max_records
         )
@@ -248,7 +247,7 @@ class InlineJudge:
             version: The version of the Produce request.
             judge: From `natively`.
         """
-        if version < _NATIVE_FROM or len(data) > self._native_max_bytes:
+        if version < _NATIVE_FROM or len(data) > _LARGE_MAX_BYTES:
             return False
         codec = codec_of(data)
         if not codec and len(data) <= self._max_bytes:

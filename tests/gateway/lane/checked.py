@@ -34,11 +34,14 @@ _POOLS = (
 """Values and keys that fit both schemas, the first, the second, or perhaps none."""
 
 
-def inline_judge(folder, clock=lambda: 0.0):
+def inline_judge(folder, clock=lambda: 0.0, inline_max_bytes=32 * 1024):
     """Return a judge that accepts batches inline, at any speed."""
     for name, schema in _FILES.items():
         (folder / name).write_text(json.dumps(schema))
-    properties = {"record.validation.policy.class.name": CLASS}
+    properties = {
+        "record.validation.policy.class.name": CLASS,
+        "policy.inline.max.bytes": str(inline_max_bytes),
+    }
     for number, text in enumerate(SCHEMAS):
         properties[f"topics.t{number}.record.validation.policy"] = text
     file = write_configuration(folder, "127.0.0.1:1", 9, properties, "")
@@ -60,10 +63,22 @@ def some_records(chance, most=4):
     ]
 
 
-def checked_records(chance, *, numbered=0.4):
+def large_records(chance):
+    """Return records of up to a megabyte that native threads judge in slices."""
+    padding = chance.choice((b"x" * 9_000, chance.randbytes(4_000).hex().encode()))
+    records = some_records(chance, most=120)
+    for number in range(len(records)):
+        value = records[number].value
+        if value is not None and value.endswith(b"}") and len(value) > 2:
+            padded = b'%s, "padding": "%s"}' % (value[:-1], padding)
+            records[number] = records[number]._replace(value=padded)
+    return records
+
+
+def checked_records(chance, *, numbered=0.4, large=0.0):
     """Return a batch; it may be compressed, of a producer with sequence numbers, or broken.
 
-    `numbered` is the share of those with sequence numbers.
+    `numbered` is the share of those with sequence numbers, `large` that of large ones.
     """
     codec = chance.randrange(1, 5) if chance.random() < 0.3 else 0
     producer = {}
@@ -71,7 +86,8 @@ def checked_records(chance, *, numbered=0.4):
         sequence = chance.randrange(20)
         producer = {"producer_id": chance.choice((7, 8)), "producer_epoch": 0,
                     "base_sequence": sequence}  # fmt: skip
-    data = bytearray(encode_batch(some_records(chance), codec=codec, **producer))
+    records = large_records(chance) if chance.random() < large else some_records(chance)
+    data = bytearray(encode_batch(records, codec=codec, **producer))
     if chance.random() < 0.03:
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     return bytes(data)

@@ -41,7 +41,9 @@ from tests.raw import produce_request, request_frame
 native = _native
 pytestmark = pytest.mark.skipif(not hasattr(native, "Lane"), reason="native threads need Linux")
 HISTORIES = 1400
-REQUEST_MAX_BYTES = 10_000
+REQUEST_MAX_BYTES = 3_000_000
+LARGE = 0.03
+"""The share of large batches, among those that are judged by a schema."""
 LATER = refused(7, "later", "v")
 JUDGED = (
     frozenset(),
@@ -55,7 +57,7 @@ MODES = (ENFORCE, MARK, OBSERVE, QUARANTINE)
 
 @pytest.fixture(scope="module")
 def inline(tmp_path_factory):
-    return inline_judge(tmp_path_factory.mktemp("schemas"))
+    return inline_judge(tmp_path_factory.mktemp("schemas"), inline_max_bytes=REQUEST_MAX_BYTES)
 
 
 def find_coordinators(number):
@@ -110,6 +112,7 @@ class SharedProducers:
 class Conversation(Loop):
     """A session with a topic that is judged by a schema, which may change."""
 
+    request_max_bytes = REQUEST_MAX_BYTES
     schema = SCHEMAS[0]
     mode = ENFORCE
     may_quarantine = keeps_decisions = True
@@ -213,7 +216,7 @@ class HandedOver(Alone):
         self._relay = None
         self.accepted = Counter()
         self._buffers = {"client": b"", "broker": b""}
-        self.given = self.forwarded = self.stopped = 0
+        self.given = self.forwarded = self.stopped = self.slices = 0
 
     def _follow(self):
         self.talk.lane = TableTopics(native, self.talk, compiled(self.talk))
@@ -276,6 +279,22 @@ class HandedOver(Alone):
         if stopped:
             self.stopped += 1
             self.take_back()
+        elif side == "client":
+            self._judge_slices()
+
+    def _judge_slices(self):
+        """Judge the request that waits for it, or leave it to Python between two slices."""
+        seconds = self._chance.choice((0.0, 0.001))
+        while slice_ := self._relay.judge_slice(self._buffers["client"], seconds):
+            goes_on, stopped = slice_
+            self.slices += 1
+            if stopped or self._chance.random() < 0.03:
+                self.stopped += stopped
+                self.take_back()
+                return
+            if not goes_on:
+                self._forward("client", b"")
+                return
 
     def take_back(self):
         if self._relay is None:
@@ -329,7 +348,7 @@ def produce_of(number, chance, *topics, acks=1):
 
 def checked_of(number, chance, numbered, acks=1):
     """Return a request with a batch that is judged by a schema, perhaps with others."""
-    topics = [("checked", [(0, checked_records(chance, numbered=numbered))])]
+    topics = [("checked", [(0, checked_records(chance, numbered=numbered, large=LARGE))])]
     data = b"records of %d" % number
     topics += [(name, [(0, data)]) for name in TOPICS[:3] if chance.random() < 0.15]
     chance.shuffle(topics)
@@ -480,7 +499,7 @@ class History:
 )
 def test_native_and_python_forwarding_of_a_connection_are_indistinguishable(part, inline):
     count = HISTORIES // 7
-    given = forwarded = stopped = translated = 0
+    given = forwarded = stopped = translated = slices = 0
     accepted = Counter()
     for seed in range(part * count, (part + 1) * count):
         history = History(seed, inline)
@@ -491,12 +510,14 @@ def test_native_and_python_forwarding_of_a_connection_are_indistinguishable(part
         given += history.handed.given
         forwarded += history.handed.forwarded
         stopped += history.handed.stopped
+        slices += history.handed.slices
         accepted += history.handed.accepted
         translated += history.handed.talk.producers.translated
     assert translated > 0
     assert given > count
     assert forwarded > 100 * count
     assert stopped > count // 4
+    assert slices > count
     assert all(accepted[mode] > count // 20 for mode in MODES), accepted
 
 

@@ -36,6 +36,7 @@ from penstock.kafka.records.header import BatchProducer
 from penstock.kafka.wire.errors import WireError
 from penstock.policy import Header, Record
 from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge, some_records
+from tests.gateway.lane.test_compression import WAYS, damaged
 from tests.gateway.sessions.talk import Talk
 from tests.gateways import write_configuration
 from tests.kafka.records.encoding import encode_batch
@@ -112,11 +113,17 @@ def learn(talk, frame):
 
 
 def relay(talk):
-    return native.Relay(talk.lane.table, NOTHING, 100_000, BOUNDS)
+    return native.Relay(talk.lane.table, NOTHING, 3_000_000, BOUNDS)
 
 
 def native_forwards(talk, frame):
-    found = relay(talk).client_data(frame)
+    judging = relay(talk)
+    found = judging.client_data(frame)
+    while slice_ := judging.judge_slice(frame, 0.0):
+        goes_on, stopped = slice_
+        assert found == (0, False)
+        if not goes_on:
+            found = (0, True) if stopped else judging.client_data(frame)
     assert found in {(len(frame), False), (0, True)}
     return found[1] is False
 
@@ -227,6 +234,72 @@ def test_a_batch_that_is_larger_than_the_limit_when_decompressed_is_left_to_pyth
     frame = request_frame(produce_request([("first", [(0, batch)])]), 1)
     assert not python_forwards(talk, frame)
     assert not native_forwards(talk, frame)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory, loaded):
+    """A gateway that judges large batches inline, too: only native threads do so in a gateway."""
+    inline = inline_judge(tmp_path_factory.mktemp("schemas"), inline_max_bytes=3_000_000)
+    talk = talk_with(inline, loaded.plans)
+    for frame in all_frames():
+        learn(talk, frame)
+    return talk
+
+
+def all_in_forms(records, chance):
+    """Return a large batch in each codec and form of clients, and damaged ones of each."""
+    plain = encode_batch(records)
+    for codec, compressed in WAYS:
+        data = with_records(plain, codec, compressed(plain[61:]))
+        yield codec, data, True
+        for _ in range(6):
+            yield codec, with_records(plain, codec, damaged(compressed(plain[61:]), chance)), False
+    for _ in range(12):
+        yield 0, with_records(plain, 0, damaged(plain[61:], chance)), False
+    yield 0, plain, True
+
+
+def with_records(batch, codec, records):
+    """Return a batch with the records in another form, and correct length and checksum."""
+    data = bytearray(batch[:61] + records)
+    data[22] = codec
+    struct.pack_into(">i", data, 8, len(data) - 12)
+    resealed(data, 0)
+    return bytes(data)
+
+
+def test_large_batches_pass_natively_only_if_python_forwards_them(large, pytestconfig, chance):
+    both = only_python = neither = 0
+    by_codec = set()
+    for _ in range(max(3, pytestconfig.getoption("fuzz_inputs") // 20_000)):
+        padding = chance.choice((b"x" * 20_000, chance.randbytes(10_000).hex().encode()))
+        value = b'{"id": %d, "padding": "%s"}'
+        many = range(chance.randrange(15, 100))
+        records = [Record(number, b'"k1"', value % (number, padding)) for number in many]
+        for codec, batch, is_good in all_in_forms(records, chance):
+            frame = request_frame(produce_request([("first", [(0, batch)])]), 1)
+            in_python, passes = python_forwards(large, frame), native_forwards(large, frame)
+            assert in_python or not passes, (codec, len(records))
+            assert in_python or not is_good
+            both += passes
+            neither += not in_python
+            only_python += in_python and not passes
+            if is_good and passes:
+                by_codec.add(codec)
+    assert by_codec == {0, *COMPRESSED}
+    assert both > 30
+    assert neither > 30
+    assert only_python < both / 4, (only_python, both)
+
+
+@pytest.mark.parametrize("codec", [0, *COMPRESSED])
+def test_one_bad_record_of_a_large_batch_is_found_wherever_it_is(large, codec):
+    good = b'{"id": 1, "padding": "' + b"x" * 10_000 + b'"}'
+    for bad in (None, 0, 1, 30, 58, 59):
+        records = [Record(0, b'"k"', b"{}" if number == bad else good) for number in range(60)]
+        batch = encode_batch(records, codec=codec)
+        frame = request_frame(produce_request([("first", [(0, batch)])]), 1)
+        assert native_forwards(large, frame) == python_forwards(large, frame) == (bad is None)
 
 
 def test_native_and_python_counts_of_accepted_batches_agree(talk):

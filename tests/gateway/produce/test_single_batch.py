@@ -262,3 +262,37 @@ def history(seed, monkeypatch, *, single):
 def test_it_comes_to_the_same_end_as_with_all_steps(seed, monkeypatch):
     fast = history(seed, monkeypatch, single=True)
     assert fast == history(seed, monkeypatch, single=False)
+
+
+class KnownTopics:
+    """Receives the topics that native threads may know."""
+
+    def __init__(self):
+        self.known = []
+
+    def passed(self, topics, judged_topics, names):
+        self.known += [topic.name for topic in topics]
+
+    def accepts(self, plan, version, data):
+        return False
+
+
+@pytest.mark.parametrize("topics", [["judged"], ["judged", "other"]])
+@pytest.mark.parametrize(("size", "is_known"), [(100, False), (100_000, True)])
+def test_the_topics_of_large_batches_are_known_when_workers_have_accepted_them(
+    topics, size, is_known
+):
+    data = bytes(size)
+    talk = talk_with(Inline(data), request_max_bytes=1_000_000)
+    talk.__post_init__()
+    talk.policies = talk.policies._replace(inline=Inline(data))
+    talk.lane = KnownTopics()
+    talk.session.client_data(
+        request_frame(produce_request([(topic, [(0, data)]) for topic in topics]), 1)
+    )
+    talk.decide(NO if len(topics) == 1 else ACCEPTED)
+    if len(topics) == 1:
+        assert talk.lane.known == []  # a batch that is refused says nothing about the next one
+        talk.session.client_data(request_frame(produce_request([("judged", [(0, data)])]), 2))
+    talk.decide()
+    assert talk.lane.known == (topics if is_known else [])

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 _ENTRIES_MAX: Final = 1_000
 """Requests with more topics and partitions are handled in slices, which this is not."""
+_LARGE_BYTES: Final = 4 * 1024
+"""Topics of shorter requests become known when their batches are accepted inline. Other requests
+may have a batch that is too large for that. To look topics up takes less time than to judge."""
 
 
 def known_topics(
@@ -80,11 +83,14 @@ def is_forwarded_at_once(
 def pass_judged_topics(request: ProduceRequest, connection: ProduceConnection) -> None:
     """Let native threads know the topics of a request whose batches workers have accepted.
 
-    That is of use only where they have later batches judged by these workers.
+    That is of use where they have later batches judged by these workers, or judge batches that are
+    too large to be judged inline.
     """
     gateway = connection.gateway
-    pool = gateway.policies.pool
-    if gateway.lane is not None and pool is not None and pool.rings is not None:
+    pool, inline = gateway.policies.pool, gateway.policies.inline
+    has_rings = pool is not None and pool.rings is not None
+    is_large = inline is not None and len(request.frame) > _LARGE_BYTES
+    if gateway.lane is not None and (has_rings or is_large):
         topic_plans = known_topics(request, connection)
         if topic_plans is not None:
             _pass_topics(topic_plans, request, connection)
