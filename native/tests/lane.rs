@@ -1539,7 +1539,7 @@ fn a_large_batch_that_is_not_accepted_is_given_back_with_all_behind_it() {
     let sending = std::thread::spawn(move || client.write_all(&rest).unwrap());
     let mut back = given_back(&lane, ends.number);
     sending.join().unwrap();
-    ends.inner.0.read_to_end(&mut back.from_client).unwrap_err(); // what was not read yet
+    ends.inner.0.read_to_end(&mut back.from_client).unwrap_err(); // the lane had not read these
     assert!(back.from_client == sent && back.to_broker.is_empty());
     assert_eq!(back.state, State::default());
 }

@@ -24,7 +24,7 @@ const SECONDS_A_READ: f64 = 0.005;
 const STEPS_A_COLUMN: u64 = 200_000;
 /// After so many bytes of texts, a judge looks at the clock. Longer texts are not judged here.
 const PACE_BYTES: usize = 32 * 1024;
-/// The limits of a batch that is judged in one read. Larger ones are judged in slices.
+/// The limits of a batch that is judged in one read. Larger batches are judged in slices.
 const AT_ONCE: Limits = Limits { max_bytes: 256 * 1024, max_records: 10_000 };
 /// So many bytes of records, and so many records, are judged in a step of a slice.
 const STEP_BYTES: usize = 32 * 1024;
@@ -193,7 +193,7 @@ fn size_of(field: Option<&[u8]>) -> usize {
     field.map_or(0, <[u8]>::len)
 }
 
-/// A batch that is judged in steps, between which a thread may do something else.
+/// A batch that is judged in steps, between which a thread serves others.
 pub(super) struct InSteps {
     stage: Stage,
     values: Values,

@@ -23,12 +23,12 @@ const LENGTH_BYTES: usize = 4;
 /// The most requests without a response, as in Python, which then stops to read the client.
 pub const UNANSWERED_MAX: usize = 256;
 /// The most bytes of a response that is read as a whole, and of a request whose batches are judged
-/// in one read; those of longer ones are judged in slices.
+/// in one read; those of longer requests are judged in slices.
 const WHOLE_MAX_BYTES: usize = 128 * 1024;
 /// With more bytes of a compressed batch they are judged in slices at once: of most of these there is
 /// not enough room for the records in one read. Others are, too, if they are not accepted there.
 const COMPRESSED_MAX_BYTES: usize = 16 * 1024;
-/// The most bytes of a request that is read as a whole; longer ones are Python's.
+/// The most bytes of a request that is read as a whole; longer requests are Python's.
 const REQUEST_MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// A request that was sent, and awaits its response; or the request that is being received.

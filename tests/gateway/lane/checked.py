@@ -78,7 +78,7 @@ def large_records(chance):
 def checked_records(chance, *, numbered=0.4, large=0.0):
     """Return a batch; it may be compressed, of a producer with sequence numbers, or broken.
 
-    `numbered` is the share of those with sequence numbers, `large` that of large ones.
+    `numbered` is the share of those with sequence numbers, `large` that of large batches.
     """
     codec = chance.randrange(1, 5) if chance.random() < 0.3 else 0
     producer = {}

@@ -42,7 +42,7 @@ native = _native
 pytestmark = pytest.mark.skipif(not hasattr(native, "Lane"), reason="native threads need Linux")
 HISTORIES = 1400
 REQUEST_MAX_BYTES = 3_000_000
-LARGE = 0.03
+LARGE = 0.1
 """The share of large batches, among those that are judged by a schema."""
 LATER = refused(7, "later", "v")
 JUDGED = (
@@ -517,7 +517,7 @@ def test_native_and_python_forwarding_of_a_connection_are_indistinguishable(part
     assert given > count
     assert forwarded > 100 * count
     assert stopped > count // 4
-    assert slices > count
+    assert slices > count // 5
     assert all(accepted[mode] > count // 20 for mode in MODES), accepted
 
 

@@ -36,7 +36,7 @@ from penstock.kafka.records.header import BatchProducer
 from penstock.kafka.wire.errors import WireError
 from penstock.policy import Header, Record
 from tests.gateway.lane.checked import CLASS, SCHEMAS, checked_records, inline_judge, some_records
-from tests.gateway.lane.test_compression import WAYS, damaged
+from tests.gateway.lane.compressed import WAYS, damaged
 from tests.gateway.sessions.talk import Talk
 from tests.gateways import write_configuration
 from tests.kafka.records.encoding import encode_batch
@@ -247,7 +247,7 @@ def large(tmp_path_factory, loaded):
 
 
 def all_in_forms(records, chance):
-    """Return a large batch in each codec and form of clients, and damaged ones of each."""
+    """Return a large batch in each codec and form of clients, and with damaged records."""
     plain = encode_batch(records)
     for codec, compressed in WAYS:
         data = with_records(plain, codec, compressed(plain[61:]))
