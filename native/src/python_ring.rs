@@ -15,6 +15,7 @@ use crate::python::Records;
 use crate::ring::layout::{Outcome, Slot};
 use crate::ring::pool::Pool;
 use crate::ring::reader::Reader;
+use crate::ring::saying::Saying;
 use crate::ring::sender;
 use crate::section::Section;
 
@@ -96,10 +97,8 @@ impl RingPool {
 /// A batch has no more bytes where it is read here; a larger one is read in Python, which is quicker
 /// with its records than with its header.
 const READ_HERE_BYTES: usize = 16 * 1024;
-/// How long native threads do not hear of outcomes while there are more batches.
-const SAY_EVERY: Duration = Duration::from_micros(200);
-/// After a batch that took longer, they hear of its outcome at once.
-const SLOW: Duration = Duration::from_millis(2);
+/// How often to look for other things while there are batches.
+const LOOK_EVERY: Duration = Duration::from_micros(200);
 /// How often Python counts what was judged.
 const COUNT_EVERY: Duration = Duration::from_millis(100);
 const COUNT_EVERY_MS: i32 = 100;
@@ -119,10 +118,11 @@ struct Judging {
     /// The last plan, and the last topic id: they are most often those of the next batch.
     plan: Option<Py<PyBytes>>,
     topic_id: Option<Py<PyBytes>>,
-    /// When the threads heard of outcomes.
-    said_at: Instant,
-    /// Whether to look for other things than batches.
+    /// When the threads hear of outcomes.
+    saying: Saying,
+    /// Whether to look for other things than batches, and when that was done.
     looks: bool,
+    looked_at: Instant,
     /// When what was judged was counted.
     counted_at: Instant,
     /// Whether that was after the last batch.
@@ -155,8 +155,9 @@ impl RingReader {
             calls: None,
             plan: None,
             topic_id: None,
-            said_at: now,
+            saying: Saying::new(now),
             looks: false,
+            looked_at: now,
             counted_at: now,
             is_counted: true,
         };
@@ -208,6 +209,7 @@ impl RingReader {
             loop {
                 let mut judging = locked(&self.inner);
                 if std::mem::take(&mut judging.looks) {
+                    judging.looked_at = began;
                     let limit_is_over = limit_s.is_some_and(|most| seconds(start, began) > most);
                     if limit_is_over || judging.reader.is_readable(other)? {
                         return Ok((true, None));
@@ -245,7 +247,8 @@ impl RingReader {
             })?;
             began = Instant::now();
             let mut judging = locked(&self.inner);
-            judging.said_at = began;
+            judging.saying.note_said(began);
+            judging.looked_at = began;
             if is_other || judging.is_due(began) || !judging.reader.has_more() {
                 return Ok((is_other, None));
             }
@@ -306,9 +309,9 @@ impl Judging {
         let Some(slot) = self.current.take() else { return };
         self.reader.reply(slot, outcome, u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
         self.is_counted = false;
-        if took > SLOW || now.saturating_duration_since(self.said_at) > SAY_EVERY {
+        if self.saying.note_outcome(now, took) {
             self.reader.say();
-            (self.said_at, self.looks) = (now, true);
+            self.looks = now.saturating_duration_since(self.looked_at) > LOOK_EVERY;
         }
     }
 

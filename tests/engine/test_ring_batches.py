@@ -114,6 +114,24 @@ def test_the_records_of_small_batches_are_read_by_the_ring(memory, sockets):
     assert rest == left
 
 
+def test_no_quick_outcome_waits_for_the_slow_batch_behind_it(memory, sockets):
+    (ours, theirs), was_called = sockets, []
+
+    class SometimesSlow(FakeJudge):
+        def judge_in_ring(self, *arguments):
+            was_called.append(memory.is_called())
+            if arguments[-1] == b"slow":
+                time.sleep(0.05)
+            if len(was_called) == 10:
+                ours.send(b"a message")
+            return ACCEPTED
+
+    for records in [b"slow", b"quick"] * 5:
+        memory.write(records)
+    batches_of(memory, theirs, SometimesSlow()).judge_until_message()
+    assert was_called == [False] + [True] * 9
+
+
 def test_a_message_is_read_although_there_is_always_another_batch(memory, sockets):
     ours, theirs = sockets
     ours.send(b"a message")

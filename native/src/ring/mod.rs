@@ -24,5 +24,6 @@ pub mod layout;
 pub mod memory;
 pub mod pool;
 pub mod reader;
+pub mod saying;
 pub mod sender;
 pub mod turns;

@@ -4,11 +4,13 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use penstock_native::lane::epoll::{Called, Caller, calls, wait_for_either};
 use penstock_native::ring::layout::{self, Outcome, Reply, Slot};
 use penstock_native::ring::memory::Memory;
 use penstock_native::ring::reader::Reader;
+use penstock_native::ring::saying::Saying;
 use penstock_native::ring::sender::Ring;
 
 use crate::random::Random;
@@ -35,6 +37,12 @@ pub fn verdict_of(plan: &[u8], id: u64) -> Verdict {
 pub fn id_of(records: &[u8]) -> u64 {
     records.first_chunk().map_or(0, |id| u64::from_le_bytes(*id))
 }
+
+/// After a slow batch, an outcome is said at once for so many times as long.
+const SLOW_TIMES: u32 = 8;
+const SLOW: Duration = Duration::from_millis(1);
+/// No outcome is said later than so long after it was written, but for the time of one batch.
+const SAY_EVERY: Duration = Duration::from_micros(200);
 
 /// How the end of a ring is used.
 enum Hands {
@@ -78,6 +86,14 @@ pub struct Worker {
     read: u64,
     replies: [u64; layout::THREADS_MAX],
     unsaid: [bool; layout::THREADS_MAX],
+    saying: Saying,
+    /// When it was found that outcomes have to be said before the next batch is begun.
+    due_at: Option<Instant>,
+    now: Instant,
+    /// Since when each thread has outcomes, but for batches that were left out, that it did not take.
+    owed: [Option<Instant>; layout::THREADS_MAX],
+    /// Until when others may be as slow as a slow batch.
+    slow_until: Instant,
     /// The most microseconds that a batch takes.
     most_us: u64,
     /// Sent to Python, and not received: the batch's number, and its verdict.
@@ -97,6 +113,7 @@ impl Worker {
         let done: Vec<_> = ring.done().map(|each| each.as_raw_fd()).collect();
         let (memory, work) = (ring.memory().as_raw_fd(), ring.work().as_raw_fd());
         let reader = || Reader::open(memory, work, &done).unwrap();
+        let now = Instant::now();
         Self {
             hands: if real { Hands::Real(Box::new(reader())) } else { Hands::Steps },
             memory: Memory::open(memory, layout::BYTES).unwrap(),
@@ -106,6 +123,11 @@ impl Worker {
             read: 0,
             replies: [0; layout::THREADS_MAX],
             unsaid: [false; layout::THREADS_MAX],
+            saying: Saying::new(now),
+            due_at: None,
+            now,
+            owed: [None; layout::THREADS_MAX],
+            slow_until: now,
             most_us,
             socket: VecDeque::new(),
             begun: HashMap::new(),
@@ -139,6 +161,22 @@ impl Worker {
     /// Return whether it waits for batches and has judged all that it was given.
     pub fn is_done(&self) -> bool {
         matches!(self.at, At::Announced | At::Waiting) && !self.has_more()
+    }
+
+    /// Note that a thread takes the outcomes that it has.
+    pub const fn note_taken(&mut self, thread: usize) {
+        self.owed[thread] = None;
+    }
+
+    /// Return a thread that has outcomes, and would learn of them after the batch in hand only,
+    /// which may be slow.
+    pub fn is_late_for(&self) -> Option<usize> {
+        let is_begun = self.runs && matches!(self.at, At::Hand(_));
+        let is_late = |since: Instant| self.now < self.slow_until || self.now - since > SAY_EVERY;
+        let is_woken = |thread| self.ring.done_of(thread as u16).is_none_or(is_readable);
+        let owed = (0..).zip(&self.owed).filter(|_| is_begun);
+        let mut late = owed.filter(|(_, since)| since.is_some_and(is_late));
+        late.find(|(thread, _)| !is_woken(*thread)).map(|(thread, _)| thread)
     }
 
     /// Do the next step.
@@ -198,11 +236,14 @@ impl Worker {
 
     fn next(&mut self, random: &mut Random) -> At {
         let has_more = self.has_more();
-        if self.unsaid.contains(&true) && (!has_more || random.chance(8)) {
+        if self.unsaid.contains(&true) && (!has_more || self.due_at.is_some()) {
             self.say(random);
             return At::Idle;
         }
+        self.due_at = None;
         if !has_more {
+            self.now += Duration::from_micros(random.below(self.most_us));
+            self.saying.note_said(self.now);
             self.set(layout::WAITS, 1);
             return At::Announced;
         }
@@ -243,21 +284,40 @@ impl Worker {
         At::Judged(slot, Outcome::Verdict)
     }
 
+    /// Let the time of a batch pass; return its microseconds.
+    fn take_time(&mut self, slot: Slot, random: &mut Random) -> u32 {
+        let most_us = if random.chance(4) { self.most_us } else { self.most_us.min(50) };
+        let took_us = random.below(most_us) as u32;
+        let took = Duration::from_micros(took_us.into());
+        self.now += took;
+        if took > SLOW {
+            self.slow_until = self.slow_until.max(self.now + took * SLOW_TIMES);
+        }
+        if let Some(owed) = self.owed.get_mut(usize::from(slot.thread)) {
+            owed.get_or_insert(self.now);
+        }
+        if self.saying.note_outcome(self.now, took) {
+            self.due_at = Some(self.now);
+        }
+        took_us
+    }
+
     fn reply(&mut self, slot: Slot, outcome: Outcome, random: &mut Random) -> At {
+        let is_left_out = outcome == Outcome::LeftOut;
+        let took_us = if is_left_out { 0 } else { self.take_time(slot, random) };
         if let Hands::Real(reader) = &mut self.hands {
-            reader.reply(slot, outcome, random.below(self.most_us) as u32);
+            reader.reply(slot, outcome, took_us);
             self.unsaid[0] = true;
             return At::Idle;
         }
-        self.write(slot, outcome, random)
+        self.write(slot, outcome, took_us)
     }
 
-    fn write(&self, slot: Slot, outcome: Outcome, random: &mut Random) -> At {
+    fn write(&self, slot: Slot, outcome: Outcome, took_us: u32) -> At {
         let thread = usize::from(slot.thread);
         if thread >= layout::THREADS_MAX {
             return At::Counted;
         }
-        let took_us = random.below(self.most_us) as u32;
         let reply = Reply { number: slot.number, took_us, outcome };
         assert!(self.memory.write(layout::reply(thread, self.replies[thread]), &reply.encode()));
         At::Written(slot.thread)

@@ -541,6 +541,7 @@ impl World {
         };
         for ring in &rings {
             ring.done_of(number as u16).unwrap().reset();
+            self.processes.get_mut(&ring.number()).unwrap().worker.note_taken(number);
             for judged in ring.take(number as u16) {
                 self.check_outcome(ring, judged, number);
                 self.threads[number].inbox.push_back((Arc::clone(ring), judged));
@@ -796,6 +797,8 @@ impl World {
             let figures = process.worker.ring.figures();
             assert!(!figures.is_broken, "seed {}: nonsense of an honest worker", self.seed);
             self.figures.waited += figures.waiting as u64;
+            let late = process.worker.is_late_for();
+            assert!(late.is_none(), "seed {}: an outcome waits for a slow batch", self.seed);
         }
     }
 
