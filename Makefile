@@ -142,7 +142,7 @@ slow: setup $(ARCHIVED)  ## the other tests against a real Kafka: those that tak
 slow-suites: setup  ## all slow suites one after another; .cache/slow-suites.tsv gets their seconds and exit codes; one that has passed on this commit is not run again; SUITES= for some, LIMIT= for the minutes of each (180)
 	$(BIN)/python -m tests.slow_suites --limit $(or $(LIMIT),180) $(or $(SUITES),$(SLOW_SUITES))
 
-test-native: $(NATIVE)  ## the tests of native/ that need no Python; FUZZ_INPUTS= for more of them
+test-native: $(NATIVE)  ## the tests of native/ that need no Python; FUZZ_INPUTS= and RING_HISTORIES= for more of them
 	$(if $(CARGO_WORKS),$(CARGO) test --quiet --locked --manifest-path native/Cargo.toml)
 
 asan: setup  ## the tests of native/ with AddressSanitizer; needs a nightly Rust
@@ -200,8 +200,8 @@ screenshots: setup $(VENV)/.browser  ## write the pictures of docs/monitoring.md
 model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTORIES= for another number
 	$(BIN)/python -m tests.gateway.model.run_histories $(HISTORIES)
 
-fuzz: setup  ## 500,000 requests that lie, and as many record sections; INPUTS= for another number, SEED= to begin with
-	FUZZ_INPUTS=$(or $(INPUTS),500000) $(MAKE) test-native
+fuzz: setup  ## 500,000 requests that lie, as many record sections, and 15,000 histories of rings; INPUTS=, HISTORIES= for other numbers, SEED= to begin with
+	FUZZ_INPUTS=$(or $(INPUTS),500000) RING_HISTORIES=$(or $(HISTORIES),15000) $(if $(SEED),RING_SEED=$(SEED)) $(MAKE) test-native
 	$(BIN)/python -m pytest tests/kafka/records tests/gateway/lane/test_compression.py tests/gateway/lane/test_table_topics.py tests/hostile/test_fuzz.py -k random_inputs --fuzz-inputs=$(or $(INPUTS),500000) $(if $(SEED),--fuzz-seed=$(SEED)) -o timeout=10000
 
 mutants: $(NATIVE) $(CACHE)/tools-mutants/.installed  ## change the code at 200 random places, as many in each room, and count the changes that no unit test notices; SAMPLE= for another number, SEED= to repeat, ONLY= for some files or folders

@@ -27,6 +27,16 @@ def test_every_target_that_is_named_exists():
     assert set(named) <= targets
 
 
+def test_make_fuzz_gives_native_tests_every_number_that_they_know():
+    of_tests = "".join(path.read_text() for path in (ROOT / "native/tests").rglob("*.rs"))
+    known = set(re.findall(r'\b(?:var|number)\("([A-Z_]+)"\)', of_tests))
+    assert "RING_HISTORIES" in known
+    (recipe,) = re.findall(
+        r"^fuzz:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE
+    )
+    assert known <= set(re.findall(r"([A-Z_]+)=", recipe))
+
+
 def test_every_place_in_the_design_exists():
     places = re.findall(r"`(src/[\w/]+\.py):(\w+)`", (ROOT / "docs" / "design.md").read_text())
     assert len(places) > 12

@@ -5,7 +5,7 @@
 //! (`worker`), and what threads and Python do around a ring, in any order (`world`). A batch's verdict
 //! follows from its id and its plan, so that a verdict that is used for another batch is noticed.
 //!
-//! `RING_HISTORIES` is the number of histories, `RING_SEED` the first seed.
+//! `RING_HISTORIES` is the number of histories, `RING_SEED` the first seed of each mode.
 #![cfg(target_os = "linux")]
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
 
@@ -19,10 +19,13 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap())
 }
 
+/// How many histories there are, if no other number is given.
+const USUAL: u64 = 1_508;
+
 /// Run histories of a mode, a share of them all.
 fn histories(mode: Mode, usual: u64) -> Figures {
     let first = number("RING_SEED").unwrap_or(0);
-    let count = number("RING_HISTORIES").map_or(usual, |count| count.div_ceil(4));
+    let count = number("RING_HISTORIES").map_or(usual, |count| (count * usual).div_ceil(USUAL));
     let mut sum = Figures::default();
     for seed in first..first + count {
         sum.add(&run(seed, mode));
