@@ -19,7 +19,7 @@ use crate::lane::relay::{self, Limits, Passed, Receiving, State};
 use crate::lane::slices::Slice;
 use crate::lane::table::{self, Action, Topic};
 use crate::lane::threads::{self, Adopted};
-use crate::lane::worked::{Early, Worked};
+use crate::lane::worked::{Early, Sender, Worked};
 use crate::python_json::JsonSchema;
 use crate::python_ring::RingPool;
 use crate::python_tls::Tls;
@@ -162,7 +162,8 @@ impl Table {
     }
 
     /// Remember a topic whose batches workers judge, by its name until a time.
-    #[pyo3(signature = (name, policies, plan, topic_id, pool, until))]
+    #[pyo3(signature = (name, policies, plan, topic_id, pool, until, *, takes_client=false))]
+    #[allow(clippy::too_many_arguments)] // each is an argument in Python
     fn know_worked_name(
         &self,
         name: &str,
@@ -171,12 +172,15 @@ impl Table {
         topic_id: [u8; 16],
         pool: &RingPool,
         until: f64,
+        takes_client: bool,
     ) {
-        let worked = Worked::new(name, policies, plan, topic_id, Arc::clone(&pool.inner));
+        let worked = Worked::new(name, policies, plan, topic_id, Arc::clone(&pool.inner))
+            .with_client(takes_client);
         self.0.know_name(name.as_bytes(), Topic::Worked(Arc::new(worked)), until);
     }
 
     /// The same by its id.
+    #[pyo3(signature = (id, name, policies, plan, pool, *, takes_client=false))]
     fn know_worked_id(
         &self,
         id: [u8; 16],
@@ -184,8 +188,10 @@ impl Table {
         policies: &str,
         plan: &[u8],
         pool: &RingPool,
+        takes_client: bool,
     ) {
-        let worked = Worked::new(name, policies, plan, id, Arc::clone(&pool.inner));
+        let worked = Worked::new(name, policies, plan, id, Arc::clone(&pool.inner))
+            .with_client(takes_client);
         self.0.know_id(id, name.as_bytes(), Topic::Worked(Arc::new(worked)));
     }
 
@@ -266,10 +272,11 @@ impl Lane {
     }
 
     /// Hand over two sockets, with the decrypted bytes received from them; return the connection's
-    /// number. `client_tls` is on the client's socket, `broker_tls` on the broker's.
+    /// number. `client_tls` is on the client's socket, `broker_tls` on the broker's. `sender` is the
+    /// client's principal and its address, if policies may be given them by native threads.
     #[pyo3(signature = (
         table, client, broker, between, from_client, from_broker, request_max_bytes, valid_until,
-        client_tls=None, broker_tls=None
+        client_tls=None, broker_tls=None, sender=None
     ))]
     #[allow(clippy::too_many_arguments)] // each is an argument in Python
     fn adopt(
@@ -284,6 +291,7 @@ impl Lane {
         valid_until: f64,
         client_tls: Option<&Tls>,
         broker_tls: Option<&Tls>,
+        sender: Option<(Option<String>, Option<String>)>,
     ) -> PyResult<Option<u64>> {
         let limits = Limits { request_max_bytes, valid_until };
         let state = state(between);
@@ -298,6 +306,7 @@ impl Lane {
             from_client,
             from_broker,
             limits,
+            sender: sender.map(|(principal, address)| Sender { principal, address }),
         };
         Ok(self.lane.adopt(adopted, Arc::clone(&table.0))?)
     }

@@ -5,6 +5,7 @@ use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -12,6 +13,7 @@ use crate::header::Header;
 use crate::lane::batch::{Limits, is_compressed, read};
 use crate::lane::locked;
 use crate::python::Records;
+use crate::ring::context;
 use crate::ring::layout::{Outcome, Slot};
 use crate::ring::pool::Pool;
 use crate::ring::reader::Reader;
@@ -66,6 +68,11 @@ impl Ring {
         (late.accepted, late.left_out)
     }
 
+    /// Return the plans of the batches that have no outcome, encoded.
+    fn open_plans<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyBytes>> {
+        self.inner.open_plans().iter().map(|plan| PyBytes::new(py, plan)).collect()
+    }
+
     /// Return the number of the batch that is being judged (0 for none), how many batches were
     /// written, how many have an outcome, how many wait, and whether the worker wrote nonsense.
     fn figures(&self) -> Figures {
@@ -108,6 +115,7 @@ struct Calls {
     judge: Py<PyAny>,
     accepted: Py<PyAny>,
     new_header: Py<PyAny>,
+    new_client: Py<PyAny>,
     limits: Limits,
 }
 
@@ -118,6 +126,8 @@ struct Judging {
     /// The last plan, and the last topic id: they are most often those of the next batch.
     plan: Option<Py<PyBytes>>,
     topic_id: Option<Py<PyBytes>>,
+    /// The last context, and the client that it was read as.
+    client: Option<(Vec<u8>, Py<PyAny>)>,
     /// When the threads hear of outcomes.
     saying: Saying,
     /// Whether to look for other things than batches, and when that was done.
@@ -130,7 +140,14 @@ struct Judging {
 }
 
 /// The arguments of `judge`.
-type Arguments<'py> = (Bound<'py, PyBytes>, i16, i32, Bound<'py, PyBytes>, Bound<'py, PyAny>);
+type Arguments<'py> = (
+    Bound<'py, PyBytes>,
+    i16,
+    i32,
+    Bound<'py, PyBytes>,
+    Option<Bound<'py, PyAny>>,
+    Bound<'py, PyAny>,
+);
 
 /// A batch whose verdict is not an acceptance: its number, the verdict or what was raised instead,
 /// whether it was raised, and how many seconds it took.
@@ -155,6 +172,7 @@ impl RingReader {
             calls: None,
             plan: None,
             topic_id: None,
+            client: None,
             saying: Saying::new(now),
             looks: false,
             looked_at: now,
@@ -172,20 +190,21 @@ impl RingReader {
 
     /// Have batches judged from now on.
     ///
-    /// `judge` is called with plan, version, partition, topic id, and the records: as `Records`, or
-    /// the batch as bytes where it is large, compressed, not as a producer sends it or beyond the
-    /// limits. `accepted` is its only result that says that all is accepted. `new_header` is as for
-    /// `read`.
+    /// `judge` is called with plan, version, partition, topic id, the client or None, and the
+    /// records: as `Records`, or the batch as bytes where it is large, compressed, not as a producer
+    /// sends it or beyond the limits. `accepted` is its only result that says that all is accepted.
+    /// `new_header` is as for `read`. `new_client` makes a client of principal, client id and address.
     fn begin(
         &self,
         judge: Py<PyAny>,
         accepted: Py<PyAny>,
         new_header: Py<PyAny>,
+        new_client: Py<PyAny>,
         max_bytes: usize,
         max_records: usize,
     ) {
         let limits = Limits { max_bytes, max_records };
-        let calls = Calls { judge, accepted, new_header, limits };
+        let calls = Calls { judge, accepted, new_header, new_client, limits };
         locked(&self.inner).calls = Some(Arc::new(calls));
     }
 
@@ -293,6 +312,7 @@ impl Judging {
         let plan = self.reader.plan(slot).unwrap_or_default();
         let plan = same(py, &mut self.plan, &plan);
         let topic_id = same(py, &mut self.topic_id, &slot.topic_id);
+        let client = self.client(py, calls, slot)?;
         let records = match read_here(records, calls.limits) {
             Some((section, base_timestamp)) => {
                 let new_header = calls.new_header.clone_ref(py);
@@ -301,7 +321,28 @@ impl Judging {
             }
             None => PyBytes::new(py, records).into_any(),
         };
-        Ok((plan, slot.version, slot.partition, topic_id, records))
+        Ok((plan, slot.version, slot.partition, topic_id, client, records))
+    }
+
+    /// Return who sends a batch; None if no policy takes that.
+    fn client<'py>(
+        &mut self,
+        py: Python<'py>,
+        calls: &Calls,
+        slot: &Slot,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if slot.context_bytes == 0 {
+            return Ok(None);
+        }
+        let bytes = self.reader.context(slot).unwrap_or_default();
+        if let Some((_, client)) = self.client.as_ref().filter(|(last, _)| *last == bytes) {
+            return Ok(Some(client.bind(py).clone()));
+        }
+        // A class may have written there.
+        let fields = context::decoded(&bytes).ok_or_else(|| PyValueError::new_err("no context"))?;
+        let client = calls.new_client.bind(py).call1(<(_, _, _)>::from(fields))?;
+        self.client = Some((bytes, client.clone().unbind()));
+        Ok(Some(client))
     }
 
     /// Give the outcome of the current batch, and have the threads know of it in time.

@@ -1306,6 +1306,7 @@ fn offered_to(lane: &Lane, table: Arc<Table>, state: State, from_client: &[u8]) 
         from_client: from_client.to_vec(),
         from_broker: Vec::new(),
         limits: Limits { request_max_bytes: 100_000_000, ..LIMITS },
+        sender: None,
     };
     let number = lane.adopt(adopted, table).unwrap()?;
     Some(Ends { client, broker, number, inner: (inner_client, inner_broker) })
@@ -1447,6 +1448,7 @@ fn a_client_that_was_too_far_ahead_goes_on_after_responses_that_came_before() {
         from_client: frame.repeat(300),
         from_broker: response(1, b"").repeat(256),
         limits: LIMITS,
+        sender: None,
     };
     let number = lane.adopt(adopted, table()).unwrap().unwrap();
     assert_eq!(received(&mut broker, 300 * frame.len()), frame.repeat(300));

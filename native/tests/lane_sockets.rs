@@ -250,6 +250,7 @@ fn happens(lane: &Lane, seed: u64) -> usize {
                 from_client: take(&mut from_client),
                 from_broker: take(&mut from_broker),
                 limits: LIMITS,
+                sender: None,
             };
             let number = lane.adopt(adopted, Arc::clone(&table)).unwrap().expect("not taken");
             let is_over = || {

@@ -96,6 +96,7 @@ impl Scene {
             from_client: vec![],
             from_broker: vec![],
             limits: LIMITS,
+            sender: None,
         };
         let number = lane.adopt(adopted, Arc::clone(&table)).unwrap().unwrap();
         let readers = rings.iter().map(|ring| reader_of(ring)).collect();
@@ -158,6 +159,7 @@ impl Scene {
             partition,
             topic_id,
             plan: &plan,
+            context: None,
             records,
             may_wait: true,
         };

@@ -44,9 +44,17 @@ fn reader_of(ring: &Ring) -> Reader {
 fn batch<'a>(connection: u64, plan: &'a Arc<[u8]>, records: &'a [u8]) -> Batch<'a> {
     let thread = (connection % u64::from(THREADS)) as u16;
     let partition = connection as i32;
-    let topic_id = [7; 16];
-    let may_wait = true;
-    Batch { connection, thread, version: 9, partition, topic_id, plan, records, may_wait }
+    Batch {
+        connection,
+        thread,
+        version: 9,
+        partition,
+        topic_id: [7; 16],
+        plan,
+        context: None,
+        records,
+        may_wait: true,
+    }
 }
 
 /// Return whether a thread that waits for this is woken.
@@ -80,6 +88,45 @@ fn a_batch_is_judged() {
     assert!((judged[0].took_s - 0.0015).abs() < 1e-9);
     let figures = ring.figures();
     assert_eq!((figures.current, figures.written, figures.answered), (0, 1, 1));
+}
+
+#[test]
+fn a_context_is_read_between_plan_and_records() {
+    let ring = Ring::new(1, 1).unwrap();
+    let mut reader = reader_of(&ring);
+    let (plan, context) = (plan("plan"), plan("context"));
+    let with_context = Batch { context: Some(&context), ..batch(0, &plan, b"records") };
+    for sent in [with_context, batch(0, &plan, b"others")] {
+        ring.submit(&sent).unwrap();
+        let slot = reader.begin_next().unwrap();
+        assert_eq!(reader.plan(&slot).unwrap(), b"plan");
+        let expected: &[u8] = if sent.context.is_some() { b"context" } else { b"" };
+        assert_eq!(reader.context(&slot).unwrap(), expected);
+        assert_eq!(reader.records(&slot).unwrap(), sent.records);
+        reader.reply(slot, Outcome::Accepted, 0);
+    }
+    // It counts as bytes of the ring.
+    let long: Arc<[u8]> = vec![0; layout::LONGEST].into();
+    assert!(ring.submit(&Batch { context: Some(&long), ..batch(0, &plan, b"") }).is_none());
+}
+
+#[test]
+fn plans_are_open_until_their_batches_have_an_outcome() {
+    let ring = Ring::new(1, 1).unwrap();
+    let mut reader = reader_of(&ring);
+    let (first, second) = (plan("first"), plan("second"));
+    let large = vec![0; layout::LONGEST - 8];
+    for (plan, records) in [(&first, &large), (&first, &large), (&second, &large)] {
+        ring.submit(&batch(0, plan, records)).unwrap();
+    }
+    assert_eq!(ring.figures().waiting, 1);
+    assert_eq!(ring.open_plans(), [first, Arc::clone(&second)]);
+    for left in [2, 1, 0] {
+        let slot = reader.begin_next().unwrap();
+        reader.reply(slot, Outcome::Accepted, 0);
+        ring.take(0);
+        assert_eq!(ring.open_plans().len(), left);
+    }
 }
 
 #[test]

@@ -67,6 +67,7 @@ fn adopted(lane: &Lane, table: Arc<Table>) -> (u64, TcpStream, TcpStream) {
         from_client: vec![],
         from_broker: vec![],
         limits: LIMITS,
+        sender: None,
     };
     let number = lane.adopt(adopted, table).unwrap().unwrap();
     (number, client, broker)
@@ -108,6 +109,7 @@ fn what_is_in_a_ring_or_waits_for_it_counts_as_memory_of_its_connection() {
         partition: 0,
         topic_id: [0; 16],
         plan: &plan,
+        context: None,
         records: &records,
         may_wait: true,
     };

@@ -10,6 +10,7 @@ class FakeRing:
     def __init__(self, number, threads):
         self.number, self.threads = number, threads
         self.plan = b""
+        self.open = []
         self.calls = []
 
     def recall(self):
@@ -22,6 +23,9 @@ class FakeRing:
     def close(self):
         self.calls.append("close")
         return self.plan
+
+    def open_plans(self):
+        return self.open
 
     def take_late(self):
         return self.late

@@ -33,15 +33,24 @@ class RingMemory:
         self._called = os.open(f"/proc/self/fd/{outcomes}", os.O_RDONLY | os.O_NONBLOCK)
         self._count = self._end = 0
 
-    def write(self, records, plan=b"plan"):
+    def write(self, records, plan=b"plan", context=b""):
         """Write a batch, and wake the worker if it waits."""
         self._count += 1
-        number, content = self._count, plan + records
+        number, content = self._count, plan + context + records
         start = self._end if self._end + len(content) <= _DATA_BYTES else 0
         self._end = start + len(content)
         self._memory[_DATA + start : _DATA + self._end] = content
         slot = struct.pack(
-            "<QIIIihH16s", number, start, len(plan), len(records), 0, 9, 0, bytes(16)
+            "<QIIIihH16sI",
+            number,
+            start,
+            len(plan),
+            len(records),
+            0,
+            9,
+            0,
+            bytes(16),
+            len(context),
         )
         at = _SLOTS + number % _BATCHES_MAX * _SLOT_BYTES
         self._memory[at : at + len(slot)] = slot

@@ -1,15 +1,17 @@
 """What a worker does with the batches of its ring."""
 
 import socket
+import struct
 import threading
 import time
 
 import pytest
 
 from penstock import _native
-from penstock.engine.verdict import ACCEPTED, refused
+from penstock.engine.verdict import ACCEPTED, Outcome, refused
 from penstock.engine.workers import messages
 from penstock.engine.workers.processes.ring_batches import RingBatches
+from penstock.policy import ClientContext
 from tests.engine.ring_memory import ACCEPTED as OK
 from tests.engine.ring_memory import LEFT_OUT, RingMemory
 from tests.engine.ring_memory import REFUSED as BAD
@@ -33,6 +35,15 @@ def memory():
     memory.close()
 
 
+def context(*fields):
+    """Write a client as a native thread does."""
+    pieces = [
+        struct.pack("<I", 0) if field is None else struct.pack("<I", len(field) + 1) + field
+        for field in fields
+    ]
+    return b"".join(pieces)
+
+
 class FakeJudge:
     """Refuses some records, fails for others."""
 
@@ -40,10 +51,12 @@ class FakeJudge:
 
     def __init__(self):
         self.judged = []
+        self.clients = []
         self.counts = b""
 
-    def judge_in_ring(self, plan, version, partition, topic_id, records):
+    def judge_in_ring(self, plan, version, partition, topic_id, client, records):
         self.judged.append(records)
+        self.clients.append(client)
         assert (plan, version, partition, topic_id) == (b"plan", 9, 0, bytes(16))
         if records == b"fail":
             raise ValueError("no")
@@ -130,6 +143,31 @@ def test_no_quick_outcome_waits_for_the_slow_batch_behind_it(memory, sockets):
         memory.write(records)
     batches_of(memory, theirs, SometimesSlow()).judge_until_message()
     assert was_called == [False] + [True] * 9
+
+
+def test_a_class_is_given_the_client_of_each_batch(memory, sockets):
+    judge = FakeJudge()
+    client = context(b"User:alice", b"a\0b", b"10.0.0.1")
+    nobody = context(None, None, None)
+    for each in (client, client, b"", nobody):
+        memory.write(b"fine", context=each)
+    batches_of(memory, sockets[1], judge).judge_some()
+    alice = ClientContext("User:alice", "a\0b", "10.0.0.1")
+    assert judge.clients == [alice, alice, None, ClientContext()]
+    assert judge.clients[0] is judge.clients[1]
+
+
+@pytest.mark.parametrize("written", [b"x", bytes(11), bytes(13), context(b"\xff", None, None)])
+def test_a_batch_is_not_judged_if_its_client_is_nonsense(memory, sockets, written):
+    ours, theirs = sockets
+    judge = FakeJudge()
+    memory.write(b"fine", context=written)
+    memory.write(b"fine")
+    batches_of(memory, theirs, judge).judge_some()
+    assert memory.outcomes() == [BAD, OK]
+    assert len(judge.judged) == 1
+    ((number, verdict),) = ring_verdicts(ours.recv(10_000))
+    assert (number, verdict.outcome) == (1, Outcome.FAILED)
 
 
 def test_a_message_is_read_although_there_is_always_another_batch(memory, sockets):

@@ -205,7 +205,7 @@ def test_both_ends_of_a_ring_share_memory(sockets):
     assert len(outcomes) == 2
     reader = _native.RingReader(memory, work, outcomes)
     assert not reader.has_more
-    reader.begin(print, None, None, 1, 1)
+    reader.begin(print, None, None, None, 1, 1)
     ours, theirs = sockets
     waiting = threading.Timer(0.01, ours.send, [b"x"])
     waiting.start()

@@ -9,7 +9,7 @@ import pytest
 from penstock import _native
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED
-from penstock.engine.workers import messages
+from penstock.engine.workers import messages, supervisor
 from penstock.engine.workers.batch_to_judge import EarlyOutcome
 from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.rings import WorkerRings
@@ -168,3 +168,35 @@ async def test_a_process_has_the_descriptors_of_no_other_ring(tmp_path):
             assert own <= found
             for other in files_of_rings:
                 assert other is own or not other & found
+
+
+async def test_an_instance_is_closed_after_its_last_batch_in_a_ring(monkeypatch):
+    monkeypatch.setattr(supervisor, "_RETIRE_S", 0.1)
+    plan = TopicPlan(topic="t", records_policy="b.P")
+    async with with_rings() as supervised:
+        closed = lambda: supervised.process.of("retire")  # noqa: E731 - it is short
+        supervised.submit(plan)
+        supervised.process.answer(ACCEPTED)
+        supervised.process.ring.open = [plan.encoded, PLAN.encoded]
+        supervised.supervisor.retain("t", ())
+        await asyncio.sleep(0.3)
+        assert closed() == []
+        supervised.process.ring.open = [PLAN.encoded]
+        await until(closed)
+        assert len(closed()) == 1
+
+
+async def test_an_instance_that_is_used_again_is_not_closed(monkeypatch):
+    monkeypatch.setattr(supervisor, "_RETIRE_S", 0.1)
+    plan = TopicPlan(topic="t", records_policy="b.P")
+    async with with_rings() as supervised:
+        for _ in range(2):
+            supervised.submit(plan)
+            supervised.process.answer(ACCEPTED)
+            supervised.supervisor.retain("t", ())
+            supervised.submit(plan)
+            supervised.process.answer(ACCEPTED)
+        await asyncio.sleep(0.3)
+        assert supervised.process.of("retire") == []
+        supervised.supervisor.retain("t", ())
+        await until(lambda: supervised.process.of("retire"))

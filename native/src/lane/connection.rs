@@ -13,8 +13,7 @@ use super::locked;
 use super::relay::{Passed, REQUEST_HEAD_BYTES, Relay, State};
 use super::slices::{SLICE_S, Slice};
 use super::stream::{Behind, Received, Stream};
-use super::waiting::Rings;
-use super::worked::Early;
+use super::worked::{Early, Place};
 use crate::ring::sender::{Judged, Ring};
 
 const KEPT_CAPACITY: usize = 4096;
@@ -91,8 +90,8 @@ pub struct Connection {
     unread_s: f64,
     /// Since when it is not read.
     unread_since: Option<f64>,
-    /// Its number, and the rings of its thread.
-    place: Option<(u64, Arc<Rings>)>,
+    /// Its number, the rings of its thread, and its client.
+    place: Option<Place>,
 }
 
 impl Connection {
@@ -125,9 +124,9 @@ impl Connection {
         }
     }
 
-    /// Name the connection for workers, and the rings of its thread.
-    pub fn set_place(&mut self, number: u64, rings: Arc<Rings>) {
-        self.place = Some((number, rings));
+    /// Name the connection for workers, the rings of its thread, and its client.
+    pub fn set_place(&mut self, place: Place) {
+        self.place = Some(place);
     }
 
     /// Forward the bytes that were received before the lane had the connection.
@@ -386,8 +385,9 @@ impl Connection {
         let waiting = self.to_broker.bytes.get(self.to_broker.passed..).unwrap_or_default();
         let place = self.place.as_ref();
         if let Some(judging) = self.relay.judging().filter(|judging| !judging.is_begun())
-            && !place.is_some_and(|(number, rings)| {
-                judging.begin(waiting, *number, rings, self.copied_max_bytes, now)
+            && !place.is_some_and(|Place { number, rings, sender }| {
+                let copied_max_bytes = self.copied_max_bytes;
+                judging.begin(waiting, *number, rings, sender.as_ref(), copied_max_bytes, now)
             })
         {
             self.relay.end_judging(now);

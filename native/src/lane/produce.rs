@@ -153,6 +153,15 @@ fn acks_of(reader: &mut Reader<'_>, version: i16) -> Option<i16> {
     Some(acks)
 }
 
+/// Return the client id of a whole request, if it has one; None where that is not UTF-8: Python
+/// replaces what is not.
+#[cfg(target_os = "linux")]
+pub fn client_id(frame: &[u8]) -> Option<Option<&str>> {
+    let mut reader = Reader::new(frame, CLIENT_ID_AT);
+    let Ok(size) = usize::try_from(reader.int16()?) else { return Some(None) };
+    str::from_utf8(reader.take(size)?).ok().map(Some)
+}
+
 /// Return whether the first topic of a request is known, as its first bytes have it; or whether these
 /// bytes are too few.
 pub fn may_be_known(start: &[u8], version: i16, now: f64, table: &Table) -> bool {

@@ -25,6 +25,7 @@ use super::stream::Stream;
 use super::table::Table;
 use super::tls::{Phase, Tls};
 use super::waiting::{RINGS, Rings};
+use super::worked::{Place as OfConnection, Sender};
 
 const READ_BYTES: usize = 256 * 1024;
 /// A connection that holds no more may stay, however much is held altogether. Python, too,
@@ -159,6 +160,8 @@ pub struct Adopted {
     pub from_broker: Vec<u8>,
     /// The connection's limits.
     pub limits: Limits,
+    /// Its client, if policies may be given it by native threads.
+    pub sender: Option<Sender>,
 }
 
 impl Lane {
@@ -251,11 +254,12 @@ impl Lane {
         let Some(worker) = self.worker(number) else { return Ok(None) };
         let (client, broker) = (duplicate(adopted.client)?, duplicate(adopted.broker)?);
         let now = self.shared.now();
-        let Adopted { from_client, from_broker, client_tls, broker_tls, .. } = adopted;
+        let Adopted { from_client, from_broker, client_tls, broker_tls, sender, .. } = adopted;
         let (client, broker) = (Stream::new(client, client_tls), Stream::new(broker, broker_tls));
         let has_received = !(from_client.is_empty() && from_broker.is_empty());
         let mut connection = Connection::new(client, broker, relay, from_client, from_broker, now);
-        connection.set_place(number, Arc::clone(&worker.rings));
+        let rings = Arc::clone(&worker.rings);
+        connection.set_place(OfConnection { number, rings, sender });
         connection.waited_for = interests(&connection);
         let waited_for = connection.waited_for;
         // The threads know it from here on; they wait for its lock.
@@ -661,6 +665,7 @@ mod tests {
             from_client,
             from_broker: vec![],
             limits: LIMITS,
+            sender: None,
         };
         lane.adopt(adopted, Arc::new(table))
     }
@@ -688,6 +693,7 @@ mod tests {
             from_client,
             from_broker,
             limits,
+            sender: None,
         };
         lane.adopt(adopted, Arc::default())
     }
@@ -904,6 +910,7 @@ mod tests {
             from_client: vec![],
             from_broker: vec![],
             limits: Limits { request_max_bytes: 1 << 30, valid_until: f64::INFINITY },
+            sender: None,
         };
         let number = lane.adopt(adopted, Arc::new(table)).unwrap().unwrap();
         let until = |done: &dyn Fn(Figures) -> bool| {

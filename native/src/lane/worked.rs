@@ -6,9 +6,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::counts::Labels;
-use super::produce::Request;
+use super::produce::{Request, client_id};
 use super::relay::Exchange;
 use super::waiting::Rings;
+use crate::ring::context;
 use crate::ring::layout::Outcome;
 use crate::ring::pool::Pool;
 use crate::ring::sender::{Batch, Judged, Ring};
@@ -21,11 +22,14 @@ pub struct Worked {
     pub plan: Arc<[u8]>,
     /// Its id, for requests that have its name; zeros if it is not needed.
     topic_id: [u8; 16],
+    /// Whether a policy takes the client.
+    takes_client: bool,
     pool: Arc<Pool>,
 }
 
 impl Worked {
-    /// A topic, by its name, the names of its policies, its plan, encoded, its id, and the workers.
+    /// A topic, by its name, the names of its policies, its plan, encoded, its id, and the workers;
+    /// no policy takes the client.
     pub fn new(
         topic: &str,
         policies: &str,
@@ -34,7 +38,41 @@ impl Worked {
         pool: Arc<Pool>,
     ) -> Self {
         let labels = Labels { topic: topic.into(), policies: policies.into() };
-        Self { labels: Arc::new(labels), plan: plan.into(), topic_id, pool }
+        let (labels, plan) = (Arc::new(labels), plan.into());
+        Self { labels, plan, topic_id, takes_client: false, pool }
+    }
+
+    /// The same, where policies may take the client.
+    #[must_use]
+    pub fn with_client(self, takes_client: bool) -> Self {
+        Self { takes_client, ..self }
+    }
+}
+
+/// A client, as its connection is known.
+#[derive(Debug, Default, Clone)]
+pub struct Sender {
+    /// Its principal, if that is known.
+    pub principal: Option<String>,
+    /// Its address, if that is known.
+    pub address: Option<String>,
+}
+
+/// A connection of a thread.
+pub struct Place {
+    /// Its number.
+    pub number: u64,
+    /// The rings whose outcomes its thread waits for.
+    pub rings: Arc<Rings>,
+    /// Its client; None if it cannot be written into a ring.
+    pub sender: Option<Sender>,
+}
+
+impl Sender {
+    /// Return who sends a request, for policies; None if Python has to write it.
+    fn context(&self, frame: &[u8]) -> Option<Arc<[u8]>> {
+        let (principal, address) = (self.principal.as_deref(), self.address.as_deref());
+        context::encoded([principal, client_id(frame)?, address])
     }
 }
 
@@ -133,6 +171,7 @@ impl Judging {
         frame: &[u8],
         connection: u64,
         waits: &Rings,
+        sender: Option<&Sender>,
         copied_max_bytes: usize,
         now: f64,
     ) -> bool {
@@ -143,9 +182,16 @@ impl Judging {
         if !rings.iter().all(|ring| waits.wait_for(ring)) {
             return false;
         }
+        let takes_client = self.request.worked.iter().any(|batch| batch.topic.takes_client);
+        let sender = sender.filter(|_| takes_client);
+        let context = sender.and_then(|sender| sender.context(frame));
+        if takes_client && context.is_none() {
+            return false;
+        }
         for (batch, ring) in self.request.worked.iter().zip(rings) {
             let topic = &batch.topic;
             let Some(records) = frame.get(batch.records.clone()) else { break };
+            let context = context.as_ref().filter(|_| topic.takes_client);
             let submitted = ring.submit(&Batch {
                 connection,
                 thread: waits.thread(),
@@ -153,12 +199,15 @@ impl Judging {
                 partition: batch.partition,
                 topic_id: batch.topic_id.unwrap_or(topic.topic_id),
                 plan: &topic.plan,
+                context,
                 records,
                 may_wait: records.len() <= copied_max_bytes,
             });
             // The outcomes of those before are waited for: their places become free by that.
             let Some(ticket) = submitted else { break };
-            let bytes = topic.plan.len().saturating_add(records.len());
+            let context_bytes = context.map_or(0, |context| context.len());
+            let bytes =
+                topic.plan.len().saturating_add(context_bytes).saturating_add(records.len());
             self.submitted.push(Submitted { ring, ticket, bytes, judged: None, waited_s: 0.0 });
         }
         !self.submitted.is_empty()

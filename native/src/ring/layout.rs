@@ -69,7 +69,7 @@ fn index(number: u64) -> usize {
 pub struct Slot {
     /// Its number, by which it is known that the slot is not an older batch's.
     pub number: u64,
-    /// Where its bytes begin, within `DATA`: first those of the plan, then the records.
+    /// Where its bytes begin, within `DATA`: first those of the plan, then the context, the records.
     pub start: u32,
     /// How many bytes the plan has.
     pub plan_bytes: u32,
@@ -83,13 +83,15 @@ pub struct Slot {
     pub thread: u16,
     /// The topic's id; zeros where it is not known.
     pub topic_id: [u8; 16],
+    /// How many bytes the context has; 0 if no policy takes it.
+    pub context_bytes: u32,
 }
 
 impl Slot {
     /// Return its bytes.
     pub fn encode(&self) -> [u8; SLOT_BYTES] {
         let mut bytes = [0; SLOT_BYTES];
-        let fields: [&[u8]; 8] = [
+        let fields: [&[u8]; 9] = [
             &self.number.to_le_bytes(),
             &self.start.to_le_bytes(),
             &self.plan_bytes.to_le_bytes(),
@@ -98,6 +100,7 @@ impl Slot {
             &self.version.to_le_bytes(),
             &self.thread.to_le_bytes(),
             &self.topic_id,
+            &self.context_bytes.to_le_bytes(),
         ];
         for (place, byte) in bytes.iter_mut().zip(fields.into_iter().flatten()) {
             *place = *byte;
@@ -117,6 +120,7 @@ impl Slot {
             version: i16::from_le_bytes(take(&mut rest)?),
             thread: u16::from_le_bytes(take(&mut rest)?),
             topic_id: take(&mut rest)?,
+            context_bytes: u32::from_le_bytes(take(&mut rest)?),
         })
     }
 }
@@ -196,6 +200,7 @@ mod tests {
             version: 13,
             thread: 7,
             topic_id: [9; 16],
+            context_bytes: 10,
         };
         assert_eq!(Slot::decode(&slot.encode()), Some(slot));
         for outcome in [Outcome::Accepted, Outcome::Verdict, Outcome::LeftOut] {

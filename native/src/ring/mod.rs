@@ -20,6 +20,7 @@
     )
 )]
 
+pub mod context;
 pub mod layout;
 pub mod memory;
 pub mod pool;

@@ -80,8 +80,12 @@ impl Reader {
 
     /// Return the records of a batch.
     pub fn records(&self, slot: &Slot) -> Option<Vec<u8>> {
-        let start = u64::from(slot.start).saturating_add(slot.plan_bytes.into());
-        self.bytes(start, slot.record_bytes)
+        self.bytes(context_at(slot).saturating_add(slot.context_bytes.into()), slot.record_bytes)
+    }
+
+    /// Return the context of a batch; empty if no policy takes it.
+    pub fn context(&self, slot: &Slot) -> Option<Vec<u8>> {
+        self.bytes(context_at(slot), slot.context_bytes)
     }
 
     fn bytes(&self, start: u64, count: u32) -> Option<Vec<u8>> {
@@ -159,8 +163,13 @@ impl Reader {
 
 /// Whether the bytes of a batch are where those of batches are.
 fn is_in(slot: &Slot) -> bool {
-    let end = u64::from(slot.start)
-        .saturating_add(u64::from(slot.plan_bytes))
+    let end = context_at(slot)
+        .saturating_add(u64::from(slot.context_bytes))
         .saturating_add(u64::from(slot.record_bytes));
     end <= DATA_BYTES as u64
+}
+
+/// Where the context of a batch begins: behind its plan.
+fn context_at(slot: &Slot) -> u64 {
+    u64::from(slot.start).saturating_add(slot.plan_bytes.into())
 }

@@ -47,6 +47,8 @@ pub struct Batch<'a> {
     pub topic_id: [u8; 16],
     /// The topic's plan, encoded.
     pub plan: &'a Arc<[u8]>,
+    /// Who sent it, if a policy takes that: `context::encoded`.
+    pub context: Option<&'a Arc<[u8]>>,
     /// The batch as it was received.
     pub records: &'a [u8],
     /// Whether it may be copied, to wait until the worker has room.
@@ -66,6 +68,14 @@ pub struct Judged {
     pub number: u64,
     /// How many seconds it was judged.
     pub took_s: f64,
+}
+
+impl Batch<'_> {
+    /// How many bytes it takes in the ring.
+    fn size(&self) -> usize {
+        let context_bytes = self.context.map_or(0, |context| context.len());
+        self.plan.len().saturating_add(context_bytes).saturating_add(self.records.len())
+    }
 }
 
 impl Judged {
@@ -127,7 +137,7 @@ struct Waiting {
 impl Waiting {
     /// How many bytes it takes in the ring.
     fn size(&self) -> usize {
-        self.head.plan.len().saturating_add(self.records.len())
+        self.head.size().saturating_add(self.records.len())
     }
 }
 
@@ -238,7 +248,7 @@ impl Ring {
 
     /// Submit a batch; return its ticket, or None if Python has to have it judged.
     pub fn submit(&self, batch: &Batch<'_>) -> Option<u64> {
-        let bytes = batch.plan.len().saturating_add(batch.records.len());
+        let bytes = batch.size();
         if bytes > LONGEST || usize::from(batch.thread) >= self.done.len() {
             return None;
         }
@@ -267,8 +277,8 @@ impl Ring {
 
     /// Write a batch for which there is room, and wake the worker; false if that is not possible.
     fn write(&self, state: &mut State, head: &Head, records: &[u8], expected_s: f64) -> bool {
-        let pieces = [&*head.plan, records];
-        let bytes = head.plan.len().saturating_add(records.len());
+        let pieces = [&*head.plan, head.context(), records];
+        let bytes = head.size().saturating_add(records.len());
         let Some((start, end)) = state.place(bytes) else { return false };
         let mut at = DATA.saturating_add(start);
         for piece in pieces {
@@ -288,6 +298,7 @@ impl Ring {
             version: head.version,
             thread: head.thread,
             topic_id: head.topic_id,
+            context_bytes: small(head.context().len()),
         };
         let (Some(written), Some(waits)) =
             (self.memory.number(layout::WRITTEN), self.memory.number(layout::WAITS))
@@ -491,6 +502,20 @@ impl Ring {
         std::mem::take(&mut state.late)
     }
 
+    /// Return the plans of the batches that have no outcome: each once.
+    pub fn open_plans(&self) -> Vec<Arc<[u8]>> {
+        let state = locked(&self.state);
+        let open = state.entries.iter().filter(|entry| !entry.is_answered);
+        let waiting = state.turns.values().map(|waiting| &waiting.head.plan);
+        let mut plans: Vec<Arc<[u8]>> = Vec::new();
+        for plan in open.map(|entry| &entry.plan).chain(waiting) {
+            if !plans.iter().any(|other| Arc::ptr_eq(other, plan)) {
+                plans.push(Arc::clone(plan));
+            }
+        }
+        plans
+    }
+
     /// Return whether it takes no more batches, and a thread has nothing to learn of any.
     pub fn is_over(&self, thread: u16) -> bool {
         let state = locked(&self.state);
@@ -529,9 +554,19 @@ struct Head {
     partition: i32,
     topic_id: [u8; 16],
     plan: Arc<[u8]>,
+    context: Option<Arc<[u8]>>,
 }
 
 impl Head {
+    fn context(&self) -> &[u8] {
+        self.context.as_deref().unwrap_or_default()
+    }
+
+    /// How many bytes it takes in the ring, without records.
+    fn size(&self) -> usize {
+        self.plan.len().saturating_add(self.context().len())
+    }
+
     fn of(batch: &Batch<'_>, ticket: u64) -> Self {
         Self {
             ticket,
@@ -541,6 +576,7 @@ impl Head {
             partition: batch.partition,
             topic_id: batch.topic_id,
             plan: Arc::clone(batch.plan),
+            context: batch.context.cloned(),
         }
     }
 }

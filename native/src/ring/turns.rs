@@ -82,6 +82,11 @@ impl<T> Turns<T> {
         }
     }
 
+    /// Return all that waits, in no order.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.by_client.values().flat_map(|turn| &turn.waiting)
+    }
+
     /// Return what is next.
     pub fn peek(&self) -> Option<&T> {
         let (_, client) = self.order.first_key_value()?;

@@ -430,6 +430,7 @@ mod tests {
                         partition: 0,
                         topic_id: [0; 16],
                         plan: &plan,
+                        context: None,
                         records: &records,
                         may_wait: true,
                     };

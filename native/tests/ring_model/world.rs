@@ -489,7 +489,7 @@ impl World {
             native.places.insert(batch.id, ring.map_or(0, |ring| ring.number()));
         }
         let waits = &self.threads[native.thread].waits;
-        if judging.begin(&native.waiting, number, waits, usize::MAX, 1.0) {
+        if judging.begin(&native.waiting, number, waits, None, usize::MAX, 1.0) {
             let thread = &mut self.threads[native.thread];
             for batch in &self.clients[place].requests[0].batches {
                 let ring = pool.ring(TOPICS[batch.topic].as_bytes(), batch.partition);
@@ -943,6 +943,7 @@ impl World {
             partition: 0,
             topic_id: [0; 16],
             plan: &plan,
+            context: None,
             records: &records,
             may_wait: true,
         };

@@ -21,6 +21,7 @@ from penstock.gateway.observing.metrics.counts import GatewayCounts
 from penstock.gateway.observing.metrics.exposition import render
 from penstock.gateway.sessions.between import Between, GivenBack
 from penstock.kafka.records.native import new_header
+from penstock.policy import ClientContext
 from tests.gateway.sessions.talk import NO, Talk
 from tests.kafka.records.encoding import encode_batch, values
 from tests.metrics import Metrics
@@ -55,7 +56,7 @@ class Waiting:
         for ring in self.rings:
             memory, work, *outcomes = ring.descriptors()
             reader = _native.RingReader(memory, work, outcomes)
-            reader.begin(lambda plan, *_: plan, ACCEPTED, new_header, 2**20, 1000)
+            reader.begin(lambda plan, *_: plan, ACCEPTED, new_header, ClientContext, 2**20, 1000)
             self._readers.append(reader)
         pool = _native.RingPool()
         pool.set(self.rings)

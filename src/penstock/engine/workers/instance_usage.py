@@ -25,6 +25,10 @@ class InstanceUsage:
         self._in_use[topic, name] += 1
         self._names_by_topic.setdefault(topic, set()).add(name)
 
+    def is_known(self, topic: str, name: str) -> bool:
+        """Return whether a topic has an instance of a class, which is not to be closed now."""
+        return name in self._names_by_topic.get(topic, ())
+
     def free(self, topic: str, name: str) -> bool:
         """Count a batch off; return whether its instance is now to be closed."""
         self._in_use[topic, name] -= 1

@@ -13,6 +13,7 @@ single batches, and knows which batch is to blame.
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -34,6 +35,7 @@ _TOPICS_MAX: Final = 1_000
 _VERDICTS_MAX: Final = 1_000
 _RING_BITS: Final = 32
 _supervisors = count(1)
+_read = lru_cache(64)(TopicPlan.decode)
 
 
 class RingFigures(NamedTuple):
@@ -208,6 +210,11 @@ class WorkerRings:
         self._evicted.pop(ring, None)
         for key in [key for key in self._callbacks if key[0] == ring]:
             self._callbacks.pop(key)(None, None)
+
+    def use_instance(self, topic: str, name: str) -> bool:
+        """Return whether a ring has a batch that a topic's class of KIP-686 is to judge."""
+        plans = (plan for ring in self._rings.values() for plan in ring.open_plans())
+        return any((plan.topic, plan.records_policy) == (topic, name) for plan in map(_read, plans))
 
     def serves(self, topic: str) -> bool:
         """Return whether the batches of a topic may be judged through rings."""

@@ -51,6 +51,8 @@ _ADMIN_TIMEOUT_S = 30.0
 """The default request timeout of admin clients."""
 _LOADING_CLOSE_S = 1.0
 """How long a worker may take to end that has not loaded its policies: there is nothing to close."""
+_RETIRE_S = 1.0
+"""So long after the last known batch, native threads have none that they have not submitted."""
 CLOSE_MAX_S = 30.0
 """The time to end in which a gateway is not killed: by Kubernetes, which waits shortest."""
 _SHARE_OF_TIMEOUT = 0.75
@@ -117,6 +119,7 @@ class Supervisor:
         self._children: dict[Worker, Child] = {}
         self._timed_out = TimedOutBatches()
         self._instances = InstanceUsage()
+        self._retiring: dict[tuple[str, str], float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._open_event = asyncio.Event()
         self._idle = asyncio.Event()
@@ -274,6 +277,23 @@ class Supervisor:
             self._retire(topic, name)
 
     def _retire(self, topic: str, name: str) -> None:
+        """Close an instance; where native threads have batches judged, after their last batch."""
+        if self.rings is None:
+            self._close_instance(topic, name)
+        else:
+            self._retiring[topic, name] = self._clock.now() + _RETIRE_S
+
+    def _retire_unused(self, rings: WorkerRings) -> None:
+        """Close the instances that no batch of a ring needs any more."""
+        now = self._clock.now()
+        for (topic, name), due in list(self._retiring.items()):
+            if self._instances.is_known(topic, name):
+                del self._retiring[topic, name]  # it is in use again
+            elif now >= due and not rings.use_instance(topic, name):
+                del self._retiring[topic, name]
+                self._close_instance(topic, name)
+
+    def _close_instance(self, topic: str, name: str) -> None:
         for worker in self._schedule.judging:
             self._children[worker].write([messages.retire(name, topic)])
 
@@ -613,6 +633,7 @@ class Supervisor:
         self._execute_actions()
         if self.rings is not None:
             self.rings.follow(self._schedule.servers)
+            self._retire_unused(self.rings)
         return self._is_serving and self._schedule.is_idle
 
     def _run(self, coroutine: Coroutine[object, object, None]) -> None:

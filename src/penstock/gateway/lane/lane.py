@@ -183,6 +183,7 @@ class Lane(KnownTopics):
                 session.valid_until,
                 client_tls,
                 broker_tls,
+                _sender_of(session),
             )
         except OSError as error:
             self._log_refused(error)
@@ -251,6 +252,16 @@ class Lane(KnownTopics):
         self.collect_counts()
         self._loop.remove_reader(self._lane.fileno())
         self._lane.close()
+
+
+def _sender_of(session: Session) -> tuple[str | None, str | None] | None:
+    """Return the principal and the address of a client; None if they are not text of UTF-8."""
+    principal, address = session.authentication.principal, session.address
+    try:
+        f"{principal}{address}".encode()
+    except UnicodeEncodeError:
+        return None  # of a lone surrogate; Python has its batches judged
+    return principal, address
 
 
 def _take_back(owner: Owner) -> None:

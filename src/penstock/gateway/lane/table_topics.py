@@ -91,17 +91,21 @@ class TableTopics(KnownTopics):
             or plan.unusable
             or plan.judging_modes != (ENFORCE,)
             or plan.interceptors
-            or plan.records_policy
             or plan.marks
             or not plan.policies
-            or pool.needs_client(plan)
             or not rings.serves(name)
         ):
             return
         self._worked.add(name)
+        takes_client = pool.needs_client(plan)
         if topic.topic_id is not None:
             self.table.know_worked_id(
-                topic.topic_id.bytes, name, plan.policy_names, plan.encoded, rings.pool
+                topic.topic_id.bytes,
+                name,
+                plan.policy_names,
+                plan.encoded,
+                rings.pool,
+                takes_client=takes_client,
             )
             return
         topic_id = NO_ID
@@ -113,7 +117,13 @@ class TableTopics(KnownTopics):
         is_temporary = are_stored or plan.needs_topic_id
         expiry = names.known_until(name) if is_temporary else math.inf
         self.table.know_worked_name(
-            name, plan.policy_names, plan.encoded, topic_id.bytes, rings.pool, expiry
+            name,
+            plan.policy_names,
+            plan.encoded,
+            topic_id.bytes,
+            rings.pool,
+            expiry,
+            takes_client=takes_client,
         )
 
     def look_again(self) -> None:

@@ -143,14 +143,20 @@ class WorkerJudge:
         version: int,
         partition: int,
         topic_id: bytes,
+        client: ClientContext | None,
         records: StoredRecords | bytes,
     ) -> PolicyVerdict:
-        """Judge a batch of a ring: no policy intercepts it, or needs the client.
+        """Judge a batch of a ring: no policy intercepts it.
 
         Args:
+            plan: Its topic's policies, encoded.
+            version: The version of the Produce request.
+            partition: The partition's number.
+            topic_id: The topic's id; zeros where no policy needs it.
+            client: Who sent it; None where no policy takes that.
             records: Or the whole batch, where the ring does not read it.
         """
-        self._policies.client = NOBODY
+        self._policies.client = client or NOBODY
         if isinstance(records, bytes):
             chain_and_batch = self._read(plan, version, records)
             if isinstance(chain_and_batch, PolicyVerdict):

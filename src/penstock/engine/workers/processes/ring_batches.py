@@ -17,6 +17,7 @@ from penstock.engine.chain import inapplicable
 from penstock.engine.verdict import ACCEPTED, FailureCause
 from penstock.engine.workers import messages
 from penstock.kafka.records.native import new_header
+from penstock.policy import ClientContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ class RingJudge(Protocol):
 
     @property
     def judge_in_ring(self) -> Callable[..., Any]:
-        """Returns the verdict on a batch: of plan, version, partition, topic id and records."""
+        """Returns the verdict on a batch: plan, version, partition, topic id, client, records."""
 
     def counted(self) -> bytes:
         """Return a message with the counts since the last; empty without any."""
@@ -58,7 +59,7 @@ class RingBatches:
     def begin(self, judge: RingJudge) -> None:
         """Judge batches from now on."""
         self._judge = judge
-        self._reader.begin(judge.judge_in_ring, ACCEPTED, new_header, *judge.limits)
+        self._reader.begin(judge.judge_in_ring, ACCEPTED, new_header, ClientContext, *judge.limits)
 
     def judge_until_message(self) -> None:
         """Judge batches until the parent has sent a message, or has ended."""
