@@ -34,10 +34,10 @@ class Noting(RecordValidationPolicy):
 
 @pytest.fixture
 def start(gateway, tmp_path, monkeypatch):
-    """Starts a gateway with rings, or without."""
+    """Starts a gateway with native threads, or without: then without rings."""
 
-    def start(rings="1", **properties):
-        monkeypatch.setenv("PENSTOCK_RINGS", rings)
+    def start(lane="1", **properties):
+        monkeypatch.setenv("PENSTOCK_NATIVE_LANE", lane)
         given = {
             "record.validation.policy.class.name": "policies.Noting",
             "topics.*.record.validation.policy": "x",
@@ -206,9 +206,9 @@ def figures_of(running, port, topic):
 
 def test_batches_count_the_same_with_rings_and_without(start, topic):
     name, figures = topic("t", 2), []
-    for rings in ("1", "0"):
+    for lane in ("1", "0"):
         (port,) = free_ports(1)
-        running = start(rings, metrics_listener=f":{port}")
+        running = start(lane, metrics_listener=f":{port}")
         figures.append(figures_of(running, port, name))
         assert running.stop() == 0
     through_rings, without = figures

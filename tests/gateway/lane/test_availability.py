@@ -7,12 +7,13 @@ from penstock.gateway.lane.availability import (
     NativeThreadsError,
     describe_lane,
     find_lane,
+    find_rings,
     why_without_tls,
 )
 
 
 class WithLane:
-    Lane = object
+    Lane = Ring = RingPool = object
 
 
 class WithoutLane:
@@ -48,6 +49,15 @@ def test_native_threads_or_python_forward_by_variable_and_extension(
 ):
     installed(module, wanted)
     assert describe_lane() == message
+
+
+@pytest.mark.parametrize(
+    ("module", "wanted", "are_there"),
+    [(WithLane, "", True), (WithLane, "1", True), (WithLane, "0", False), (WithoutLane, "", False)],
+)
+def test_workers_have_rings_where_native_threads_forward(installed, module, wanted, are_there):
+    installed(module, wanted)
+    assert (find_rings() is not None) is are_there
 
 
 def test_required_threads_that_are_not_possible_are_an_error(installed):

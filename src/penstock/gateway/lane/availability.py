@@ -1,7 +1,7 @@
 """Whether connections are forwarded by native threads: `PENSTOCK_NATIVE_LANE`.
 
-Those with TLS may be left to Python alone: `PENSTOCK_NATIVE_TLS=0`. With `PENSTOCK_RINGS=1` they
-have batches judged by workers, too (`penstock.engine.workers.rings`).
+Those with TLS may be left to Python alone: `PENSTOCK_NATIVE_TLS=0`. Native threads have batches
+judged by workers, too (`penstock.engine.workers.rings`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ VARIABLE: Final = "PENSTOCK_NATIVE_LANE"
 THREADS_MAX: Final = 8
 TLS_VARIABLE: Final = "PENSTOCK_NATIVE_TLS"
 """An environment variable: 0 to leave TLS, of clients and to brokers, to Python's library."""
-
-RINGS_VARIABLE: Final = "PENSTOCK_RINGS"
-"""An environment variable: 1 to have workers judge batches for native threads."""
 
 
 class NativeThreadsError(UnavailableError):
@@ -55,18 +52,13 @@ def threads_of_lane() -> int:
 
 
 def find_rings() -> WorkerRings | None:
-    """Return rings for the workers of a gateway if native threads use them; else None.
+    """Return rings for the workers of a gateway if it has native threads; else None.
 
     Raises:
-        NativeThreadsError: As `find_lane`, or the variable for rings has another value.
+        NativeThreadsError: As `find_lane`.
     """
-    setting = os.environ.get(RINGS_VARIABLE, "")
-    if setting not in {"", "0", "1"}:
-        raise NativeThreadsError(f"{RINGS_VARIABLE}={setting}: it must be 0, 1 or empty (0)")
     native = find_lane()
-    if setting != "1" or native is None:
-        return None
-    return WorkerRings(native, threads_of_lane())
+    return None if native is None else WorkerRings(native, threads_of_lane())
 
 
 def find_tls() -> Any | None:
