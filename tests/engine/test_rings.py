@@ -4,6 +4,7 @@ import socket
 import threading
 
 import pytest
+from structlog.testing import capture_logs
 
 from penstock import _native
 from penstock.engine.plans.topic_plan import TopicPlan
@@ -78,7 +79,10 @@ def test_without_descriptors_a_worker_has_no_ring():
             raise OSError("too many open files")
 
     rings = WorkerRings(Without, 2)
-    assert rings.open(Worker(1)) is None
+    with capture_logs() as logged:
+        assert [rings.open(Worker(number)) for number in (1, 2)] == [None, None]
+    event = "native threads have no ring of a worker"
+    assert [(line["event"], line["reason"]) for line in logged] == [(event, "too many open files")]
     rings.follow([None])
     assert rings.figures() == {}
 

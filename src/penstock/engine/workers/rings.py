@@ -17,6 +17,8 @@ from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import structlog
+
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, failed
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
     OnVerdict = Callable[[PolicyVerdict | None, float | None], None]
     """Gets a verdict, and how many seconds the batch was judged, if that is known."""
+
+log = structlog.get_logger()
 
 SLOW_S: Final = 30.0
 _TOPICS_MAX: Final = 1_000
@@ -88,14 +92,21 @@ class WorkerRings:
         self._callbacks: dict[tuple[int, int], OnVerdict] = {}
         self._supervisor = next(_supervisors)
         self._ring_numbers = count(1)
+        self._was_logged = False
         self.pool = native.RingPool()
 
     def open(self, worker: Worker) -> Any | None:
-        """Return a ring for a worker; None if there are no descriptors left."""
+        """Return a ring for a worker; None if the system gives no descriptors or no memory for it.
+
+        Then the worker has its batches from Python.
+        """
         number = self._supervisor << _RING_BITS | next(self._ring_numbers)
         try:
             ring = self._rings[worker] = self._new_ring(number, self._threads)
-        except OSError:
+        except OSError as error:
+            if not self._was_logged:
+                self._was_logged = True
+                log.warning("native threads have no ring of a worker", reason=str(error))
             return None
         self._numbers[worker] = number
         return ring
