@@ -1,6 +1,9 @@
 """The disturbances of brokers, gateways and connections in a round."""
 
+import contextlib
+import os
 import random
+import signal
 import time
 from collections.abc import Callable, Sequence
 
@@ -118,10 +121,20 @@ def reloads(world: World, topics: Sequence[str], chance: random.Random) -> str:
     return "interceptors switched off and on"
 
 
+def workers(world: World, topics: Sequence[str], chance: random.Random) -> str:
+    """Kill all workers of a gateway."""
+    gateway = chance.choice(world.gateways)
+    killed = gateway.workers()
+    for pid in killed:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return f"{len(killed)} workers of {gateway.address} killed"
+
+
 MILD: Sequence[Disturbance] = (stop_broker, stop_gateway, kill_gateway, connections)
 
 
-SPECIAL: Sequence[Disturbance] = (state_leader, state_writes, reloads)
+SPECIAL: Sequence[Disturbance] = (state_leader, state_writes, reloads, workers)
 """Each round has two of these disturbances, chosen by its seed."""
 
 

@@ -1,11 +1,15 @@
-"""Topics in the modes `quarantine` and `mark`: the expected place of their bad records."""
+"""Topics with named policies: the expected place of their records.
+
+A policy refuses records of topics in the modes `quarantine` and `mark`. Another accepts all in the
+mode `enforce`, so that workers judge them through rings for native threads.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-QUARANTINE, MARK = "quarantine", "mark"
+QUARANTINE, MARK, ENFORCE = "quarantine", "mark", "enforce"
 MODES: Final = (QUARANTINE, MARK)
 DEAD: Final = ".dead"
 POLICY: Final = """
@@ -14,10 +18,16 @@ class Fifth(BrokerRecordValidator):
         number = int(value)
         is_bad = number % 5 == 1 or number // 40 % 6 == 4
         return InvalidRecordException("bad") if is_bad else None
+
+class Slow(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if zlib.crc32(value) % 211 == 0: time.sleep(0.2)
 """
 PROPERTIES: Final = {
-    "policies": "fifth",
+    "policies": "fifth,slow",
     "policies.fifth.type": "policies.Fifth",
+    "policies.slow.type": "policies.Slow",
+    f"topics.*-{ENFORCE}.penstock.policies": "slow",
     **{f"topics.*-{mode}.penstock.policies": "fifth" for mode in MODES},
     **{f"topics.*-{mode}.penstock.mode": mode for mode in MODES},
     "topic.settings.topic": "",
@@ -65,6 +75,10 @@ def placement(mode: str, topic: str, stored: Sequence[Row], letters: Sequence[Ro
         stored: The records of the topic.
         letters: The records of its dead letter topic.
     """
+    if mode == ENFORCE:
+        wrong = [value for _, _, value, headers in stored if headers]
+        wrong += [value for _, _, value, _ in letters]
+        return Placement([(key, value) for _, key, value, _ in stored], wrong)
     if mode == MARK:
         wrong = [value for _, _, value, headers in stored if not _is_marked(value, headers)]
         wrong += [value for _, _, value, _ in letters]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.chaos.account import DeliveryReports
-from tests.chaos.modes import MARK, QUARANTINE
+from tests.chaos.modes import ENFORCE, MARK, QUARANTINE
 from tests.chaos.world import Way
 from tests.go import go_program, has_go
 from tests.java import program
@@ -72,6 +72,8 @@ def kinds(prefix: str) -> list[Producer]:
             ("idempotent", Way.ALONE, QUARANTINE),
             ("idempotent", Way.GATEWAYS, MARK),
             ("transactional", Way.GATEWAYS, MARK),
+            ("idempotent", Way.GATEWAYS, ENFORCE),
+            ("transactional", Way.GATEWAYS, ENFORCE),
         )
         if client == "librdkafka" or (kind, way) == ("idempotent", Way.GATEWAYS)
     ]

@@ -19,9 +19,10 @@ from tests.chaos.disturbances import (
     state_writes,
     stop_broker,
     stop_gateway,
+    workers,
 )
 from tests.chaos.many_producers import TRANSACTION
-from tests.chaos.modes import MARK, QUARANTINE
+from tests.chaos.modes import ENFORCE, MARK, QUARANTINE
 from tests.chaos.producers import kinds
 from tests.chaos.world import POLICIES, Way
 
@@ -37,7 +38,7 @@ def test_fifty_rounds_have_every_disturbance(first_seed):
     )
     assert set(happened) == {
         stop_broker, kill_broker, stop_gateway, kill_gateway, leaders, connections,
-        state_leader, state_writes, reloads,
+        state_leader, state_writes, reloads, workers,
     }  # fmt: skip
     assert min(happened.values()) >= 10
 
@@ -59,7 +60,7 @@ def test_each_client_has_every_kind_through_gateways(client, monkeypatch):
         if (producer.client, producer.way) == (client, Way.GATEWAYS)
     }
     assert through >= {("idempotent", ""), ("transactional", ""), ("idempotent", QUARANTINE),
-                       ("idempotent", MARK)}  # fmt: skip
+                       ("idempotent", MARK), ("idempotent", ENFORCE)}  # fmt: skip
 
 
 def test_some_transactions_lose_every_record_and_others_a_part(monkeypatch):

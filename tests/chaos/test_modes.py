@@ -1,8 +1,8 @@
-"""Faults of topics in the modes `quarantine` and `mark` are found."""
+"""Faults of topics with named policies are found."""
 
 import pytest
 
-from tests.chaos.modes import MARK, QUARANTINE, is_bad, placement
+from tests.chaos.modes import ENFORCE, MARK, QUARANTINE, is_bad, placement
 
 GOOD, BAD = b"2", b"1"
 MARKS = [("__mark.errors.policy", b"fifth"), ("__mark.errors.code", b"87"),
@@ -56,3 +56,10 @@ def test_marked_records_are_recognized():
     wrong = [row(GOOD, *MARKS), row(BAD), row(BAD, *MARKS[:2]), row(BAD, *MARKS, *MARKS)]
     assert len(placement(MARK, "t", wrong, []).misplaced) == 4
     assert placement(MARK, "t", [], [letter(BAD)]).misplaced == [BAD]
+
+
+def test_all_records_are_accepted_unchanged_in_enforce():
+    right = placement(ENFORCE, "t", [row(GOOD), row(BAD)], [])
+    assert (right.kept, right.misplaced) == ([(b"k", GOOD), (b"k", BAD)], [])
+    wrong = placement(ENFORCE, "t", [row(BAD, *MARKS)], [letter(BAD)])
+    assert wrong.misplaced == [BAD, BAD]

@@ -30,7 +30,7 @@ import zlib
 from penstock.policy import *
 
 class AThird(ProduceRequestInterceptor):
-    def interceptor_topic_pattern(self): return ".*(?<!-quarantine)(?<!-mark)$"
+    def interceptor_topic_pattern(self): return ".*(?<!-quarantine)(?<!-mark)(?<!-enforce)$"
     def process_record(self, key, value, topic, partition, headers):
         number = zlib.crc32(value)
         if number % 211 == 0: time.sleep(0.2)
