@@ -7,7 +7,7 @@
 
 use std::ffi::c_void;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
@@ -32,21 +32,32 @@ impl Memory {
     /// # Errors
     /// There is no memory, or there are no descriptors left.
     pub fn new(size: usize) -> io::Result<Self> {
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        // SAFETY: the name is a C string.
-        let made = unsafe { libc::memfd_create(c"penstock-ring".as_ptr(), flags) };
-        if made < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new, and nobody else's.
-        let file = File::from(unsafe { OwnedFd::from_raw_fd(made) });
+        let mut file = match Self::file(libc::MFD_NOEXEC_SEAL) {
+            // A kernel before 6.3 does not know this flag; a later one may demand it.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Self::file(0)?,
+            made => made?,
+        };
         file.set_len(size as u64)?;
+        // A policy that writes to each descriptor that it finds writes behind the end: it cannot.
+        file.seek(SeekFrom::End(0))?;
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: it takes no pointers.
         if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } < 0 {
             return Err(io::Error::last_os_error());
         }
         Self::map(file, size)
+    }
+
+    /// Return a new file without a name, in memory.
+    fn file(flag: libc::c_uint) -> io::Result<File> {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | flag;
+        // SAFETY: the name is a C string.
+        let made = unsafe { libc::memfd_create(c"penstock-ring".as_ptr(), flags) };
+        if made < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new, and nobody else's.
+        Ok(File::from(unsafe { OwnedFd::from_raw_fd(made) }))
     }
 
     /// Share the memory behind a descriptor, which stays open.
@@ -130,6 +141,9 @@ impl Drop for Memory {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
     use std::sync::atomic::Ordering;
 
     use super::*;
@@ -146,6 +160,16 @@ mod tests {
         assert_eq!(ours.number(64).unwrap().load(Ordering::Acquire), 7);
         assert!(ours.number(4096).is_none() && ours.number(4089).is_none());
         assert!(ours.number(1).is_none() && ours.number(usize::MAX).is_none());
+    }
+
+    #[test]
+    fn it_cannot_be_executed_nor_written_to_by_its_descriptor() {
+        let ours = Memory::new(4096).unwrap();
+        assert!((&ours.file).write(b"stray").is_err());
+        assert_eq!(ours.number(0).unwrap().load(Ordering::Acquire), 0);
+        if Path::new("/proc/sys/vm/memfd_noexec").exists() {
+            assert_eq!(ours.file.metadata().unwrap().permissions().mode() & 0o111, 0);
+        }
     }
 
     #[test]
