@@ -55,12 +55,12 @@ CLIENTS = ["raw", None, "", "a\0b", "\u1f600 \ufffd", "x" * 32_000]
 
 @pytest.fixture
 def start(gateway, tmp_path, monkeypatch):
-    """Starts a gateway with rings, or without; returns it and the port of its metrics."""
+    """Starts a gateway with native threads and rings, or without; returns it and the port of its metrics."""
 
-    def start(rings, properties):
-        monkeypatch.setenv("PENSTOCK_RINGS", rings)
+    def start(lane, properties):
+        monkeypatch.setenv("PENSTOCK_NATIVE_LANE", lane)
         (port,) = free_ports(1)
-        trace = tmp_path / f"trace-{rings}"
+        trace = tmp_path / f"trace-{lane}"
         given = {"policy.workers": 1, "trace": trace, "metrics.listener": f":{port}", **properties}
         return gateway(given, POLICIES), port, trace
 
