@@ -1182,6 +1182,79 @@ fn records_that_are_compressed_are_judged_in_slices_if_they_are_too_many_for_a_r
     assert_eq!(result(&produced(1, &lie)).1, Slice::Pythons);
 }
 
+/// A gzip member of blocks, which are whole bytes, and of a last block with these bytes.
+fn gzip_member(blocks: &[u8], content: &[u8]) -> Vec<u8> {
+    let mut member = b"\x1f\x8b\x08\0\0\0\0\0\0\xff".to_vec();
+    member.extend(blocks);
+    let size = u16::try_from(content.len()).unwrap();
+    member.push(1); // the last block, stored
+    member.extend([size.to_le_bytes(), (!size).to_le_bytes()].concat());
+    member.extend(content);
+    let mut crc = flate2::Crc::new();
+    crc.update(content);
+    member.extend([crc.sum().to_le_bytes(), crc.amount().to_le_bytes()].concat());
+    member
+}
+
+#[test]
+fn blocks_of_gzip_without_content_are_read_in_slices() {
+    let batch = large_batch(20, 1000);
+    let blocks = b"\0\0\0\xff\xff".repeat(300_000);
+    let frame = produced(1, &with_codec(&batch, 1, &gzip_member(&blocks, &batch[61..])));
+    let mut relay = Relay::new(State::default(), large_table(with_key()), FRAMES).unwrap();
+    assert_eq!(sent(&mut relay, &frame), passed(0));
+    let (slices, last) = judged_in_slices(&mut relay, &frame, &Mutex::default());
+    assert_eq!(last, Slice::Accepted);
+    assert!(slices > blocks.len() / 10_000, "{slices}");
+}
+
+/// Eight blocks of deflate with a tree of codes each, and without content.
+const DYNAMIC: &[u8] =
+    b"\x04\xc0\x01\x09\x00\x00\x00\x00\x10\xff\x57\x93\x00\x38\x20\x01\x00\x00\x00\x00\
+    \xe2\xff\x6a\x12\x00\x07\x24\x00\x00\x00\x00\x40\xfc\x5f\x4d\x02\xe0\x80\x04\x00\
+    \x00\x00\x00\x88\xff\xab\x49\x00\x1c\x90\x00\x00\x00\x00\x00\xf1\x7f\x35\x09\x80\
+    \x03\x12\x00\x00\x00\x00\x20\xfe\xaf\x26\x01\x70\x40\x02\x00\x00\x00\x00\xc4\xff\
+    \xd5\x24\x00\x0e\x48\x00\x00\x00\x00\x80\xf8\xbf\x9a";
+
+#[test]
+fn records_that_are_decompressed_slowly_do_not_suspend_their_judge() {
+    let batch = large_batch(2, 1000);
+    let member = gzip_member(&DYNAMIC.repeat(4_000), &batch[61..]);
+    let frame = produced(1, &with_codec(&batch, 1, &member));
+    let mut relay = Relay::new(State::default(), large_table(with_key()), FRAMES).unwrap();
+    assert_eq!(sent(&mut relay, &frame), passed(0));
+    assert_eq!(judged_in_slices(&mut relay, &frame, &Mutex::default()).1, Slice::Accepted);
+    assert_eq!(sent(&mut relay, &frame).bytes, frame.len());
+    let small = produced(2, &large_batch(1, 10));
+    assert_eq!(sent(&mut relay, &small), passed(small.len()));
+}
+
+#[test]
+fn zstd_frames_of_many_blocks_are_left_to_python() {
+    let batch = large_batch(20, 1000);
+    let block = |content: &[u8], is_last: usize| {
+        let header = content.len() << 3 | is_last;
+        [&header.to_le_bytes()[..3], content].concat()
+    };
+    let content = &batch[61..];
+    let size = u32::try_from(content.len()).unwrap();
+    let heads = [
+        b"\x00\x50".to_vec(),
+        [&[0x60], &(size - 256).to_le_bytes()[..2]].concat(),
+        [&[0xA0][..], &size.to_le_bytes()].concat(),
+        [&[0xE0][..], &u64::from(size).to_le_bytes()].concat(),
+    ];
+    for (blocks, is_found) in [(1024, true), (1025, false), (300_000, false)] {
+        for head in &heads {
+            let mut frame = [&b"\x28\xb5\x2f\xfd"[..], head].concat();
+            frame.extend(block(b"", 0).repeat(blocks - 1));
+            frame.extend(block(content, 1));
+            let found = decompressed(4, &frame, 1 << 20);
+            assert_eq!(found.as_deref(), is_found.then_some(content), "{blocks} {head:?}");
+        }
+    }
+}
+
 #[test]
 fn a_batch_beyond_the_limits_of_slices_is_left_to_python() {
     let limits = |max_bytes, max_records| batch::Limits { max_bytes, max_records };
@@ -1220,8 +1293,10 @@ fn policies_that_take_too_long_for_a_large_batch_do_not_judge_for_a_while() {
     let some = r#"{"type": "null"},"#.repeat(900);
     let slow = format!(r#"{{"items": {{"anyOf": [{some}{{}}]}}}}"#);
     let table = large_table(vec![fits(&slow)]);
-    let value = format!("[{}1]", "1,".repeat(200));
-    let frame = produced(1, &batch_of(&vec![value.as_str(); 400]));
+    // A step has one of the values that take long, so that no step takes too long.
+    let (long, padding) = (format!("[{}1]", "1,".repeat(200)), "x".repeat(32_700));
+    let padding = format!("\"{padding}\"");
+    let frame = produced(1, &batch_of(&[long.as_str(), &padding].repeat(6)));
     let mut relay = Relay::new(State::default(), Arc::clone(&table), FRAMES).unwrap();
     assert_eq!(sent(&mut relay, &frame), passed(0));
     assert_eq!(judged_in_slices(&mut relay, &frame, &Mutex::default()).1, Slice::Pythons);

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
-use std::io::{BufRead, Cursor, Read};
+use std::io::{self, BufRead, Cursor, ErrorKind, Read};
 use std::iter;
 use std::ops::Range;
 
@@ -29,6 +29,8 @@ const XERIAL_HEADER_BYTES: usize = 16;
 
 /// So many bytes, at least, are decompressed in a step.
 pub(super) const STEP_BYTES: usize = 128 * 1024;
+/// So many bytes of gzip, at most, are read in a step: blocks take time, even without content.
+const STEP_READ_BYTES: usize = 8 * 1024;
 /// Of the codecs whose frames have blocks, a larger block is Python's: it cannot be left in its
 /// middle.
 pub(super) const BLOCK_MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -95,7 +97,7 @@ impl Decompression {
     pub fn held_bytes(&self) -> usize {
         match self {
             Self::Gzip(member) => {
-                let data = member.member.get_ref().get_ref().capacity();
+                let data = member.member.get_ref().bytes.get_ref().capacity();
                 member.found.capacity().saturating_add(data)
             }
             Self::Snappy(snappy) => snappy.found.capacity(),
@@ -105,9 +107,38 @@ impl Decompression {
     }
 }
 
+/// Bytes of which only so many are read; then more have to be allowed.
+struct Portions<R> {
+    bytes: R,
+    allowed: usize,
+}
+
+impl<R: BufRead> Read for Portions<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(room)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl<R: BufRead> BufRead for Portions<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.allowed == 0 {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let bytes = self.bytes.fill_buf()?;
+        Ok(bytes.get(..self.allowed).unwrap_or(bytes))
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.allowed = self.allowed.saturating_sub(count);
+        self.bytes.consume(count);
+    }
+}
+
 /// A member of gzip.
 pub struct Gzip<R> {
-    member: GzDecoder<R>,
+    member: GzDecoder<Portions<R>>,
     found: Vec<u8>,
     limit: usize,
 }
@@ -115,18 +146,22 @@ pub struct Gzip<R> {
 impl<R: BufRead> Gzip<R> {
     fn new(data: R, limit: usize) -> Option<Self> {
         limit.checked_add(1)?;
-        Some(Self { member: GzDecoder::new(data), found: Vec::new(), limit })
+        let member = GzDecoder::new(Portions { bytes: data, allowed: 0 });
+        Some(Self { member, found: Vec::new(), limit })
     }
 
     fn go_on(&mut self) -> Option<bool> {
         let most = self.limit.checked_sub(self.found.len())?.checked_add(1)?.min(STEP_BYTES);
+        self.member.get_mut().allowed = STEP_READ_BYTES;
         let part = self.member.by_ref().take(u64::try_from(most).ok()?);
-        let count = { part }.read_to_end(&mut self.found).ok()?;
-        if count == most {
-            return (self.found.len() <= self.limit).then_some(false);
+        match { part }.read_to_end(&mut self.found) {
+            // The end was read, where the checksum is.
+            Ok(count) if count < most => {
+                self.member.get_mut().bytes.fill_buf().ok()?.is_empty().then_some(true)
+            }
+            Err(error) if error.kind() != ErrorKind::WouldBlock => None,
+            _ => (self.found.len() <= self.limit).then_some(false),
         }
-        // The end was read, where the checksum is.
-        self.member.get_mut().fill_buf().ok()?.is_empty().then_some(true)
     }
 }
 

@@ -38,6 +38,7 @@ pub struct Work {
     steps: u64,
     seconds_max: f64,
     seconds: f64,
+    has_refused: bool,
 }
 
 impl Default for Work {
@@ -49,12 +50,17 @@ impl Default for Work {
 impl Work {
     /// They may take so many steps, and so long.
     pub const fn new(steps: u64, seconds_max: f64) -> Self {
-        Self { steps, seconds_max, seconds: 0.0 }
+        Self { steps, seconds_max, seconds: 0.0, has_refused: false }
     }
 
     /// Return how many seconds they have taken.
     pub const fn seconds(&self) -> f64 {
         self.seconds
+    }
+
+    /// Return whether records of a batch were not accepted, though there was work left for them.
+    pub const fn has_refused(&self) -> bool {
+        self.has_refused
     }
 }
 
@@ -244,10 +250,31 @@ impl InSteps {
         self.seconds
     }
 
-    /// Begin to judge the records, for which the time depends on their size.
+    /// Begin to judge the records, for which the time depends on their size: how long it took to read
+    /// them is not the policies' fault.
     fn judge(&mut self, records: &Section) {
         let reads = records.size().checked_div(AT_ONCE.max_bytes).unwrap_or(0).saturating_add(1);
-        self.allowed_s = SECONDS_A_READ * f64::from(u32::try_from(reads).unwrap_or(u32::MAX));
+        let allowed_s = SECONDS_A_READ * f64::from(u32::try_from(reads).unwrap_or(u32::MAX));
+        self.allowed_s = self.seconds + allowed_s;
+    }
+}
+
+/// What was found about a batch.
+enum Found {
+    /// All records are accepted: so many.
+    Accepted(usize),
+    /// Some are not, or that took too much work.
+    Unaccepted,
+    /// It is not read here, or not at once.
+    Unread,
+}
+
+impl Found {
+    const fn accepted(&self) -> Option<usize> {
+        match self {
+            Self::Accepted(count) => Some(*count),
+            Self::Unaccepted | Self::Unread => None,
+        }
     }
 }
 
@@ -274,20 +301,18 @@ impl Judge {
     ///
     /// None, too, if that takes too much work: Python, which may take longer, decides then.
     pub fn accepts(&self, data: &[u8], work: &mut u64) -> Option<usize> {
-        self.accepts_within(data, work, &Stopwatch::start(0, false), f64::INFINITY)
+        self.within(data, work, &Stopwatch::start(0, false), f64::INFINITY).accepted()
     }
 
-    /// The same, as long as the stopwatch shows no more seconds.
-    fn accepts_within(
-        &self,
-        data: &[u8],
-        work: &mut u64,
-        watch: &Stopwatch,
-        allowed_s: f64,
-    ) -> Option<usize> {
-        let records = batch::read(data, self.limits_at_once())?;
+    /// Judge a batch as long as the stopwatch shows no more seconds.
+    fn within(&self, data: &[u8], work: &mut u64, watch: &Stopwatch, allowed_s: f64) -> Found {
+        let Some(records) = batch::read(data, self.limits_at_once()) else { return Found::Unread };
         let mut pace = Pace { watch, allowed_s, bytes: 0 };
-        self.accepts_all(&records, &mut Values::default(), work, &mut pace).then(|| records.len())
+        if self.accepts_all(&records, &mut Values::default(), work, &mut pace) {
+            Found::Accepted(records.len())
+        } else {
+            Found::Unaccepted
+        }
     }
 
     fn limits_at_once(&self) -> Limits {
@@ -363,7 +388,8 @@ impl Judge {
     pub fn accepts_in_time(&self, data: &[u8], work: &mut Work) -> bool {
         let watch = Stopwatch::start(data.len(), batch::is_compressed(data));
         let allowed_s = work.seconds_max - work.seconds;
-        caught(|| self.accepts_within(data, &mut work.steps, &watch, allowed_s)).flatten().is_some()
+        let found = caught(|| self.within(data, &mut work.steps, &watch, allowed_s));
+        found.is_some_and(|found| found.accepted().is_some())
     }
 
     /// The same, and how many seconds it took.
@@ -375,14 +401,16 @@ impl Judge {
         // Where the evaluator fails, a worker has the reason.
         let allowed_s = work.seconds_max - work.seconds;
         let judged = catch_unwind(AssertUnwindSafe(|| {
-            self.accepts_within(data, &mut work.steps, &watch, allowed_s)
+            self.within(data, &mut work.steps, &watch, allowed_s)
         }));
         let seconds = watch.seconds();
         work.seconds += seconds;
         if watch.is_slow(seconds) {
             self.suspended_until.store((now + SUSPENDED_S).to_bits(), Ordering::Relaxed);
         }
-        judged.ok().flatten().map(|count| (count, seconds))
+        let is_within = work.steps > 0 && seconds <= allowed_s;
+        work.has_refused |= is_within && matches!(judged, Ok(Found::Unaccepted));
+        judged.ok()?.accepted().map(|count| (count, seconds))
     }
 }
 

@@ -26,7 +26,7 @@ pub const UNANSWERED_MAX: usize = 256;
 /// in one read; those of longer requests are judged in slices.
 const WHOLE_MAX_BYTES: usize = 128 * 1024;
 /// With more bytes of a compressed batch they are judged in slices at once: of most of these there is
-/// not enough room for the records in one read. Others are, too, if they are not accepted there.
+/// not enough room for the records in one read. Others are, too, if they could not be judged there.
 const COMPRESSED_MAX_BYTES: usize = 16 * 1024;
 /// The most bytes of a request that is read as a whole; longer requests are Python's.
 const REQUEST_MAX_BYTES: usize = 2 * 1024 * 1024;
@@ -309,7 +309,7 @@ impl Relay {
                     if is_large
                         || !produce::accepts(&request, frame, now, &self.table, work, counts)
                     {
-                        if !is_large && compressed == 0 {
+                        if !is_large && (compressed == 0 || work.has_refused()) {
                             return Begun::Stops;
                         }
                         self.slices = Some(Box::new(Slices::new(request, exchange, size)));
@@ -370,7 +370,8 @@ impl Relay {
     ) -> Slice {
         let Some(mut slices) = self.slices.take() else { return Slice::Pythons };
         let frame = waiting.get(..slices.size).unwrap_or_default();
-        match slices.go_on(frame, now, slice_s) {
+        let (slice, took_s) = slices.go_on(frame, now, slice_s);
+        match slice {
             Slice::GoesOn => {
                 self.slices = Some(slices);
                 return Slice::GoesOn;
@@ -381,8 +382,9 @@ impl Relay {
         slices.count(&mut locked(counts));
         let Slices { request, mut exchange, size, .. } = *slices;
         if let Some(acks) = self.held(request, exchange, size) {
-            exchange.sent_at = now;
-            self.passes(exchange, size, acks, now, counts);
+            let sent_at = now + took_s;
+            exchange.sent_at = sent_at;
+            self.passes(exchange, size, acks, sent_at, counts);
         }
         Slice::Accepted
     }

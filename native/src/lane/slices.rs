@@ -11,6 +11,14 @@ use super::relay::Exchange;
 
 /// How long a slice is.
 pub const SLICE_S: f64 = 0.001;
+/// The share of its time that a thread has for slices where its other connections need all of it.
+const SHARE: f64 = 0.2;
+
+/// Return for how long a thread judges slices that has served others for so many seconds; it judges
+/// one, at least.
+pub fn seconds_after(others_s: f64) -> f64 {
+    others_s * (SHARE / (1.0 - SHARE))
+}
 
 /// A request whose batches are judged in slices.
 pub struct Slices {
@@ -59,25 +67,26 @@ impl Slices {
     }
 
     /// Judge a slice of a request, which are these bytes: steps that take so many seconds together.
-    pub fn go_on(&mut self, frame: &[u8], now: f64, slice_s: f64) -> Slice {
+    /// Return how many they have taken, too.
+    pub fn go_on(&mut self, frame: &[u8], now: f64, slice_s: f64) -> (Slice, f64) {
         let mut seconds = 0.0;
         loop {
             let Some((judges, records)) = self.request.judged.get(self.batch) else {
-                return Slice::Accepted;
+                return (Slice::Accepted, seconds);
             };
             let Some(judged) = judges.get(self.judge) else {
                 (self.batch, self.judge) = (self.batch.saturating_add(1), 0);
                 continue;
             };
             if seconds > slice_s {
-                return Slice::GoesOn;
+                return (Slice::GoesOn, seconds);
             }
             let data = frame.get(records.clone()).unwrap_or_default();
             let before = self.steps.seconds();
             let step = judged.judge.go_on(data, &mut self.steps, now);
             seconds += self.steps.seconds() - before;
             match step {
-                Step::Pythons => return Slice::Pythons,
+                Step::Pythons => return (Slice::Pythons, seconds),
                 Step::GoesOn => {}
                 Step::Accepted(count) => {
                     self.accepted.push((count, self.steps.seconds()));

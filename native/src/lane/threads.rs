@@ -21,6 +21,8 @@ use super::epoll::{End, Epoll, Event, Interest, Waker, duplicate};
 use super::locked;
 use super::panics;
 use super::relay::{Limits, Relay, State};
+use super::slices::seconds_after;
+use super::stopwatch::Stopwatch;
 use super::stream::Stream;
 use super::table::Table;
 use super::tls::{Phase, Tls};
@@ -451,6 +453,7 @@ fn serve(worker: &Worker, shared: &Shared) -> io::Result<()> {
     while !shared.ends.load(Ordering::Acquire) {
         let waits = locked(&worker.sliced).is_empty();
         worker.epoll.wait(&mut events, waits)?;
+        let watch = if waits { None } else { Some(Stopwatch::of_thread()) };
         for event in &events {
             if event.token == WAKE {
                 worker.waker.reset();
@@ -464,14 +467,23 @@ fn serve(worker: &Worker, shared: &Shared) -> io::Result<()> {
                 handle(worker, shared, event, &mut room);
             }
         }
-        judge_slice(worker, shared);
+        judge_slices(worker, shared, watch.map_or(0.0, |watch| watch.seconds()));
     }
     Ok(())
 }
 
-/// Judge a slice of the first request that waits for it.
-fn judge_slice(worker: &Worker, shared: &Shared) {
-    let Some(number) = locked(&worker.sliced).pop_front() else { return };
+/// Judge a slice of the first request that waits for it; or more, after so many seconds for others.
+fn judge_slices(worker: &Worker, shared: &Shared, others_s: f64) {
+    if locked(&worker.sliced).is_empty() {
+        return;
+    }
+    let watch = Stopwatch::of_thread();
+    while judge_slice(worker, shared) && watch.seconds() < seconds_after(others_s) {}
+}
+
+/// Judge a slice of the first request that waits for it; return whether there was one.
+fn judge_slice(worker: &Worker, shared: &Shared) -> bool {
+    let Some(number) = locked(&worker.sliced).pop_front() else { return false };
     let mut goes_on = false;
     work_on(worker, shared, number, |connection, now| {
         goes_on = connection.judge_slice(now, &worker.counts);
@@ -479,6 +491,7 @@ fn judge_slice(worker: &Worker, shared: &Shared) {
     if goes_on {
         locked(&worker.sliced).push_front(number);
     }
+    true
 }
 
 /// Forward the bytes that were received before the thread had the connections.
@@ -619,16 +632,20 @@ mod tests {
 
     use std::io::Write;
 
+    use super::super::batch;
+    use super::super::judge::{self, Check, Judge};
     use super::super::relay::{Exchange, Receiving};
     use super::super::table::{Action, Topic};
     use super::super::worked::Worked;
     use super::*;
+    use crate::cursor::put_varint;
+    use crate::header::{HEADER_BYTES, checksum};
     use crate::ring::layout::Outcome;
     use crate::ring::pool::Pool;
     use crate::ring::reader::Reader;
     use crate::ring::sender::Ring;
 
-    const LIMITS: Limits = Limits { request_max_bytes: 100_000, valid_until: f64::INFINITY };
+    const LIMITS: Limits = Limits { request_max_bytes: 2_000_000, valid_until: f64::INFINITY };
 
     fn pair() -> (TcpStream, TcpStream) {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -653,6 +670,15 @@ mod tests {
     fn adopt_by(
         lane: &Lane,
         table: Table,
+        ends: (&TcpStream, &TcpStream),
+        from_client: Vec<u8>,
+    ) -> io::Result<Option<u64>> {
+        adopt_known(lane, Arc::new(table), ends, from_client)
+    }
+
+    fn adopt_known(
+        lane: &Lane,
+        table: Arc<Table>,
         (client, broker): (&TcpStream, &TcpStream),
         from_client: Vec<u8>,
     ) -> io::Result<Option<u64>> {
@@ -667,7 +693,7 @@ mod tests {
             limits: LIMITS,
             sender: None,
         };
-        lane.adopt(adopted, Arc::new(table))
+        lane.adopt(adopted, table)
     }
 
     fn reader_of(ring: &Ring) -> Reader {
@@ -841,6 +867,89 @@ mod tests {
         handle(worker, &lane.shared, &event, &mut [0; 10]);
         assert!(lane.take(number).is_some());
         assert_eq!(lane.shared.held_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    /// A request with a batch of almost two megabytes, and a table by which its records need a key.
+    fn judged_in_slices() -> (Vec<u8>, Table) {
+        let mut records = Vec::new();
+        for number in 0..900 {
+            let mut record = vec![0, 0];
+            put_varint(&mut record, number);
+            record.push(0);
+            put_varint(&mut record, 2000);
+            record.extend([b'x'; 2000]);
+            record.push(0);
+            put_varint(&mut records, i32::try_from(record.len()).unwrap());
+            records.extend(record);
+        }
+        let mut header = [0; HEADER_BYTES];
+        header[8..12].copy_from_slice(&u32::try_from(49 + records.len()).unwrap().to_be_bytes());
+        header[16] = 2;
+        header[23..27].copy_from_slice(&899_u32.to_be_bytes());
+        header[43..57].fill(0xFF);
+        header[57..].copy_from_slice(&900_u32.to_be_bytes());
+        let checksum = checksum(&header, &records);
+        header[17..21].copy_from_slice(&checksum.to_be_bytes());
+        let size = HEADER_BYTES + records.len() + 1;
+        let mut request = vec![0, 0, 0, 0, 0, 5, 0, 9, 0, 0, 0, 1, 0, 1, b'c', 0, 0, 0, 1];
+        request.extend([0, 0, 0, 9, 2, 2, b't', 2, 0, 0, 0, 0]);
+        request.extend([size, size >> 7].map(|part| u8::try_from(part & 0x7F).unwrap() | 0x80));
+        request.push(u8::try_from(size >> 14).unwrap());
+        request.extend([&header[..], &records, &[0; 3]].concat());
+        let length = u32::try_from(request.len() - 4).unwrap();
+        request[..4].copy_from_slice(&length.to_be_bytes());
+        let table = Table::new([(5, 0, vec![Action::ProduceWhole; 10])]);
+        let most = batch::Limits { max_bytes: 1 << 24, max_records: 1000 };
+        let judge = Judge::new("", vec![Check::HasKey { accepts_empty: true }], most);
+        let judged = Topic::Judged(Arc::new([judge::Judged::new("t", Arc::new(judge))]));
+        table.know_name(b"t", judged, f64::INFINITY);
+        (request, table)
+    }
+
+    #[test]
+    fn a_connection_comes_back_whole_and_without_records_if_its_client_leaves_between_slices() {
+        let (request, table) = judged_in_slices();
+        let lane = Lane::start(1, &[], usize::MAX, 0.0).unwrap();
+        lane.close();
+        let (worker, shared) = (&lane.workers[0], &lane.shared);
+        let (client, broker) = (connected(), connected());
+        let number = adopt_by(&lane, table, (&client, &broker), request.clone()).unwrap().unwrap();
+        begin(worker, shared);
+        let held = || shared.held_bytes.load(Ordering::Relaxed);
+        let before = held();
+        assert!(judge_slice(worker, shared));
+        assert_eq!(lane.figures(number).unwrap().held_bytes, held());
+        assert!(held() > before + 1_800_000, "{before} {}", held());
+        let token = token(number, Side::Client);
+        let event = Event { token, readable: false, writable: false, end: End::Sending };
+        handle(worker, shared, &event, &mut [0; 10]);
+        assert_eq!((lane.ready(), held()), (vec![number], before));
+        assert!(judge_slice(worker, shared)); // of a connection that is Python's now: nothing
+        assert!(!judge_slice(worker, shared));
+        let back = lane.take(number).unwrap();
+        assert!(back.from_client == request && back.to_broker.is_empty());
+        assert_eq!((back.forwarded, held()), (0, 0));
+    }
+
+    #[test]
+    fn a_thread_that_served_others_for_long_judges_more_slices() {
+        let (request, table) = judged_in_slices();
+        let table = Arc::new(table);
+        let lane = Lane::start(1, &[], usize::MAX, 0.0).unwrap();
+        lane.close();
+        let (worker, shared) = (&lane.workers[0], &lane.shared);
+        let ends = [(connected(), connected()), (connected(), connected())];
+        for (client, broker) in &ends {
+            let taken = adopt_known(&lane, Arc::clone(&table), (client, broker), request.clone());
+            taken.unwrap().unwrap();
+        }
+        begin(worker, shared);
+        assert_eq!(*locked(&worker.sliced), [0, 1]);
+        judge_slices(worker, shared, 0.0);
+        assert_eq!(*locked(&worker.sliced), [0, 1]);
+        judge_slices(worker, shared, f64::INFINITY);
+        assert!(locked(&worker.sliced).is_empty());
+        assert!([0, 1].map(|number| lane.take(number).unwrap().forwarded) == [1, 1]);
     }
 
     #[test]

@@ -23,6 +23,10 @@ const WINDOW_MAX: usize = 1 << 27;
 const BLOCK_MAX: usize = 128 * 1024;
 /// With less than a block the library reads no frame at once.
 const PIECE: usize = BLOCK_MAX / 2;
+/// The most blocks: each takes time, even without content. Clients fill blocks, or divide full ones
+/// into a few.
+const BLOCKS_MAX: usize = 1024;
+const RUN: u32 = 1;
 /// How often content is larger than a frame, as in `penstock.kafka.records.compression`.
 const FIRST_GUESS: usize = 4;
 const GROWTH: usize = 8;
@@ -62,6 +66,9 @@ impl Frame {
     pub fn new(frame: &[u8], limit: usize) -> Option<Self> {
         let window = window_bytes(frame)?;
         if find_frame_compressed_size(frame).ok()? != frame.len() {
+            return None;
+        }
+        if has_many_blocks(frame) {
             return None;
         }
         let most = limit.min(window).min(BLOCK_MAX_BYTES);
@@ -154,4 +161,26 @@ fn window_bytes(frame: &[u8]) -> Option<usize> {
     let base = 1_usize.checked_shl(log)?;
     let size = base.checked_add((base >> 3).checked_mul(usize::from(window & 7))?)?;
     (size <= WINDOW_MAX).then_some(size)
+}
+
+/// Return whether a frame, which is whole, has too many blocks.
+fn has_many_blocks(frame: &[u8]) -> bool {
+    let Some((descriptor, mut rest)) = frame.get(MAGIC.len()..).and_then(<[u8]>::split_first)
+    else {
+        return false;
+    };
+    let window = usize::from(descriptor & SINGLE_SEGMENT == 0);
+    let content_size = [1_usize.saturating_sub(window), 2, 4, 8];
+    let size = content_size.get(usize::from(descriptor >> 6)).copied().unwrap_or(0);
+    rest = rest.get(window.saturating_add(size)..).unwrap_or_default();
+    for _ in 0..BLOCKS_MAX {
+        let Some(([b0, b1, b2], behind)) = rest.split_first_chunk() else { return false };
+        let header = u32::from_le_bytes([*b0, *b1, *b2, 0]);
+        let size = if header >> 1 & 3 == RUN { 1 } else { header >> 3 };
+        rest = behind.get(usize::try_from(size).unwrap_or(usize::MAX)..).unwrap_or_default();
+        if header & 1 == 1 {
+            return false;
+        }
+    }
+    true
 }
