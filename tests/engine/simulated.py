@@ -69,6 +69,7 @@ class World:
         todo = self.schedule.actions
         while todo:
             action = todo.popleft()
+            self.carry_out_in_rings(action)
             match action:
                 case actions.Recall(worker):
                     self.recalled.append(worker)
@@ -100,6 +101,9 @@ class World:
                 case actions.LogError():
                     self.reports.append(action)
         self.check()
+
+    def carry_out_in_rings(self, action: actions.Action) -> None:
+        """Do what an action means for rings."""
 
     def check(self) -> None:
         """Check the invariants."""
@@ -279,6 +283,11 @@ class World:
         assert self.schedule.phase is SchedulePhase.SERVING
         return self
 
+    @property
+    def is_done(self) -> bool:
+        """Whether all is answered."""
+        return not self.schedule.outstanding
+
     def be_kind(self, most_ticks: int) -> None:
         """Let all succeed until all jobs are answered, in at most so many ticks."""
         for _ in range(most_ticks):
@@ -286,7 +295,7 @@ class World:
                 self.settle(process)
                 while self.judge(process):
                     pass
-            if not self.schedule.outstanding:
+            if self.is_done:
                 return
             self.tick()
         raise AssertionError(f"{self.schedule.outstanding} jobs are not answered")
