@@ -448,6 +448,8 @@ class RingWorld(World):
                     self.figures["blocked"] += 1
                     assert not ring.behind, "batches wait for a blocked worker"
                     assert ring not in self.own_rings.pool.slots
+            if hand is None and process.current is None:
+                assert worker.state is not WorkerState.BLOCKED, "a worker stays blocked"
             if ring.is_broken:
                 assert not worker.judges, "a worker that wrote nonsense judges"
             self._check_idle_ring(process, ring)
