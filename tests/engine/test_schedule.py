@@ -244,24 +244,6 @@ def test_a_client_that_is_gone_takes_its_waiting_jobs_along():
     assert kept.state is JobState.WAITING
 
 
-def test_a_sent_job_of_a_client_that_is_gone_is_not_sent_again():
-    world = World().open()
-    (process,) = world.ready
-    blocking = world.submit(("slow", 0), "stays")
-    gone, kept = world.submit(("t", 1), "gone"), world.submit(("t", 1), "stays")
-    world.begin(process)
-    world.schedule.cancel("gone")
-    world.carry_out()
-    assert not world.answers  # its worker may be about to begin it
-    world.tick(0.06)
-    world.tick(0.06)
-    assert world.answers[gone].cause is FailureCause.ABANDONED
-    world.end(process)
-    world.be_kind(100)
-    assert world.answers[blocking] is world.answers[kept] is ACCEPTED
-    assert world.begun[gone] == 0
-
-
 def test_the_batches_of_a_disconnected_client_are_judged():
     world = World().open()
     hold_up(world)

@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import struct
 import threading
 
 import pytest
@@ -254,37 +253,6 @@ def test_requests_behind_a_batch_that_is_recalled_are_answered_in_order(
     assert numbers == list(range(numbers[0], numbers[0] + len(frames)))
     found = [value for value in values_of(stored(producer.topic)) if value != b"first"]
     assert found == [content for content in contents if content != b"bad"]
-
-
-def connection_count(port):
-    """Return how many connections of clients a gateway has."""
-    return sum(scrape(port).of("penstock_connections").values())
-
-
-@pytest.mark.parametrize("rings", ["1", "0"])
-def test_the_batch_of_a_client_that_is_gone_is_not_stored(start, rings, topic, stored, tmp_path):
-    (port,), name = free_ports(1), topic("t")
-    running = start(rings, metrics_listener=f":{port}", policy_timeout_ms=300_000)
-    gate, other_gate = tmp_path / "gate", tmp_path / "other-gate"
-    left = b"gate " + bytes(other_gate)  # it is not accepted before, whoever judges it
-    with Producer(running, name) as slow, Producer(running, name) as leaving:
-        waiting, responses = slow.begin(gate)
-        wait_until(lambda: b"gate" in traced(tmp_path))
-        before = connection_count(port)
-        leaving.send_all(left)
-        reset = struct.pack("ii", 1, 0)
-        leaving.client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
-        leaving.client.socket.close()
-        wait_until(lambda: connection_count(port) == before - 1)
-        other_gate.touch()
-        gate.touch()
-        waiting.join(60)
-        assert responses == [(0, None)]
-        assert slow.send(b"after") == (0, None)
-    assert traced(tmp_path).count(bytes(other_gate)) <= 1
-    found = values_of(stored(name))
-    assert left not in found
-    assert found[-1] == b"after"
 
 
 def test_a_client_that_only_stops_to_send_gets_its_response(running, topic, stored):

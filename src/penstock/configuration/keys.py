@@ -308,7 +308,7 @@ class Keys(BaseModel):
         default=32768,
         meaning=(
             "The largest batch, decompressed, that some built-in policies accept [without a "
-            "worker](built-in.md#small-batches). 0: workers "
+            "worker](built-in.md#small-batches); in native threads 16 MiB. 0: workers "
             "judge all batches."
         ),
     )

@@ -71,7 +71,6 @@ class JudgingJob:
         exclusive: Whether its worker gets no other job, so that a crash can be attributed to it.
         is_abandoned: Whether it was answered while a worker was still judging it, because its
             client had given up.
-        is_cancelled: Whether its client is gone, so that it does not wait again.
         submitted_at: When it was submitted.
         judged_s: How long it was judged; None where a worker did not answer.
     """
@@ -93,7 +92,6 @@ class JudgingJob:
     lost_attempts: int = 0
     exclusive: bool = False
     is_abandoned: bool = False
-    is_cancelled: bool = False
     submitted_at: float = 0.0
     judged_s: float | None = None
 

@@ -241,15 +241,12 @@ class Schedule:
         self._absent_clients.add(client)
 
     def cancel(self, client: Hashable) -> None:
-        """Answer the waiting jobs of a client that is gone; sent jobs if they would wait again."""
+        """Answer the waiting jobs of a client that is gone."""
         for queue in (*self._slot_queues, *self._partition_queues.values()):
             for job in queue.cancel(client):
                 self._deadlines.discard(job, job.deadline)
                 self._answer(job, abandoned(job.policies))
             self._remove_if_empty(queue)
-        for worker in (*self.pool.judging, *self.pool.ending):
-            for job in worker.sent_jobs.values():
-                job.is_cancelled = job.is_cancelled or job.client == client
         self._absent_clients.discard(client)
 
     def verdict(
@@ -364,9 +361,6 @@ class Schedule:
         return queue
 
     def _requeue(self, job: JudgingJob) -> None:
-        if job.is_cancelled and job.state is _SENT:
-            self._answer(job, abandoned(job.policies))
-            return
         job.become(JobState.WAITING)
         job.queue = self._queue_of.get(job.topic_partition) or self._find_queue(job.topic_partition)
         job.queue.requeue(job)
@@ -378,9 +372,8 @@ class Schedule:
         if jobs:
             self._act(Skip(worker, jobs[-1].attempt))
         for job in reversed(jobs):
-            queue = self._unassign(worker, job)
+            self._unassign(worker, job)
             self._requeue(job)
-            self._remove_if_empty(queue)
         worker.in_flight_max = IN_FLIGHT_MIN
         for queue in list(worker.queues):
             if queue.next_worker is not None and not queue.outstanding:
