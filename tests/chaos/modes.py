@@ -21,7 +21,9 @@ class Fifth(BrokerRecordValidator):
 
 class Slow(BrokerRecordValidator):
     def validate_record(self, topic_partition, key, value, headers):
-        if zlib.crc32(value) % 211 == 0: time.sleep(0.2)
+        # A topic with a slow batch goes through no ring for some time: others never have any.
+        is_slow = "transactional" in topic_partition.topic and zlib.crc32(value) % 211 == 0
+        time.sleep(0.2 if is_slow else 0)
 """
 PROPERTIES: Final = {
     "policies": "fifth,slow",
