@@ -61,6 +61,11 @@ impl Ring {
         PyBytes::new(py, &self.inner.close())
     }
 
+    /// Have the worker look for a message before it begins a batch that is written from now on.
+    fn look_first(&self) {
+        self.inner.look_first();
+    }
+
     /// Return the numbers of batches that were recalled while they were in the worker's hand: those
     /// that are accepted, and those that it had not begun.
     fn take_late(&self) -> (Vec<u64>, Vec<u64>) {
@@ -227,7 +232,8 @@ impl RingReader {
         loop {
             loop {
                 let mut judging = locked(&self.inner);
-                if std::mem::take(&mut judging.looks) {
+                let is_asked = judging.reader.takes_look();
+                if std::mem::take(&mut judging.looks) || is_asked {
                     judging.looked_at = began;
                     let limit_is_over = limit_s.is_some_and(|most| seconds(start, began) > most);
                     if limit_is_over || judging.reader.is_readable(other)? {

@@ -27,6 +27,9 @@ class FakeRing:
     def open_plans(self):
         return self.open
 
+    def look_first(self):
+        self.calls.append("look first")
+
     def take_late(self):
         return self.late
 

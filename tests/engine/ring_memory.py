@@ -60,6 +60,10 @@ class RingMemory:
             self.wake_count += 1
             os.write(self._work, b"\1")
 
+    def look_first(self):
+        """Have the worker look for a message before it begins the next batch."""
+        self._ring.look_first()
+
     def leave_out(self, number):
         """Have the worker leave out all batches up to a number."""
         self._put(_LEFT_OUT, number)

@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -188,6 +189,49 @@ def test_a_message_is_read_although_there_is_always_another_batch(memory, socket
         batches.judge_some()  # it ends by itself
     assert theirs.recv(100) == b"a message"
     batches.judge_some()
+
+
+def test_a_message_is_read_before_a_batch_that_was_written_after_it(memory, sockets):
+    ours, theirs = sockets
+
+    class Learning(FakeJudge):
+        def judge_in_ring(self, plan, version, partition, topic_id, records):
+            if records == b"second":
+                ours.send(b"a message")
+                memory.look_first()
+                memory.write(b"third")
+            return super().judge_in_ring(plan, version, partition, topic_id, records)
+
+    judge = Learning()
+    batches = batches_of(memory, theirs, judge)
+    memory.write(b"first")
+    memory.write(b"second")
+    batches.judge_until_message()
+    assert judge.judged == [b"first", b"second"]
+    assert theirs.recv(100) == b"a message"
+    batches.judge_some()
+    assert judge.judged[2:] == [b"third"]
+
+
+def test_shared_values_are_sent_before_the_verdict_and_the_outcome(memory, sockets):
+    ours, theirs = sockets
+
+    class Sharing(FakeJudge):
+        def judge_in_ring(self, plan, version, partition, topic_id, records):
+            self.counts = b"shared values"
+            return replace(ACCEPTED)
+
+        def counted(self):
+            assert memory.outcome_count == 0 or not self.counts
+            counts, self.counts = self.counts, b""
+            return counts
+
+    memory.write(b"fine")
+    batches_of(memory, theirs, Sharing()).judge_some()
+    received = ours.recv(10_000)
+    assert received.startswith(b"shared values")
+    assert ring_verdicts(received.removeprefix(b"shared values")) == [(1, ACCEPTED)]
+    assert memory.outcomes() == [BAD]  # Python has the verdict
 
 
 def test_a_worker_waits_for_batches_and_for_messages(memory, sockets):

@@ -12,6 +12,7 @@ from penstock.engine.verdict import ACCEPTED
 from penstock.engine.workers import messages, supervisor
 from penstock.engine.workers.batch_to_judge import EarlyOutcome
 from penstock.engine.workers.processes.child import Child
+from penstock.engine.workers.processes.worker import Worker
 from penstock.engine.workers.rings import WorkerRings
 from tests.engine.fake_rings import IdleNative
 from tests.engine.played import KILLED, NO, Supervised, judged, until
@@ -123,6 +124,31 @@ async def test_the_time_of_an_early_outcome_counts_as_waiting_and_judging():
         supervised.supervisor.rings.put_verdict(supervised.process.worker, 3, ACCEPTED)
         assert observer.verdicts[2:] == [("a.V", None, pytest.approx(9.0, abs=1.0))]
         assert observer.waits[2:] == [0.0]
+
+
+class Transport:
+    """A socket to a worker, which is sent everything at once."""
+
+    def __init__(self, calls):
+        self.calls = calls
+
+    def get_write_buffer_size(self):
+        return 0
+
+    def is_closing(self):
+        return False
+
+    def writelines(self, buffers):
+        self.calls.append(b"".join(buffers))
+
+
+def test_a_worker_has_shared_values_before_batches_that_are_written_later():
+    ring = IdleNative.Ring(1, 1)
+    supervised = with_rings()
+    child = Child(Worker(1), supervised.supervisor, ring=ring)
+    child._transport = Transport(ring.calls)
+    child.share([b"shared ", b"values"])
+    assert ring.calls == [b"shared values", "look first"]
 
 
 def files_of(descriptors):

@@ -35,7 +35,7 @@ class Noting(RecordValidationPolicy):
 def start(gateway, tmp_path, monkeypatch):
     """Starts a gateway with native threads, or without: then without rings."""
 
-    def start(lane="1", **properties):
+    def start(lane="1", policies=POLICIES, **properties):
         monkeypatch.setenv("PENSTOCK_NATIVE_LANE", lane)
         given = {
             "record.validation.policy.class.name": "policies.Noting",
@@ -45,7 +45,7 @@ def start(gateway, tmp_path, monkeypatch):
             "trace": tmp_path / "trace",
             **{key.replace("_", "."): setting for key, setting in properties.items()},
         }
-        return gateway(given, POLICIES)
+        return gateway(given, policies)
 
     return start
 
@@ -189,6 +189,30 @@ def test_replaced_policies_judge_the_batch_in_their_hand_and_no_later_batch(
         assert (code, "all is bad" in text) == (87, True)
     assert traced(tmp_path).count(b"gate") == 1
     assert b"later" not in values_of(stored(producer.topic)) + values_of(stored(other.topic))
+
+
+SHARING = """
+from penstock.policy import *
+
+class Noting(RecordValidationPolicy):
+    def get_hints(self): return RecordIntrospectionHints(access_value_bytes=ALL)
+    def validate(self, topic, record):
+        word, _, name = bytes(record.value).decode().partition(" ")
+        if word == "learn": share_value(name, b"x")
+        if word == "know" and shared_value(name) is None:
+            raise InvalidRecordException("it is not known")
+"""
+
+
+def test_a_shared_value_is_known_in_all_later_batches(start, topic):
+    running = start(policy_workers=2, policies=SHARING)
+    with Producer(running, topic("t", 6)) as producer:
+        assert producer.send_each(*[[b"first"]] * 6) == [(0, None)] * 6
+        for number in range(100):
+            name = b" %d" % number
+            assert producer.send(b"learn" + name) == (0, None)
+            known = producer.send_each(*[[b"know" + name]] * 6)
+            assert known == [(0, None)] * 6, number
 
 
 def figures_of(running, port, topic):

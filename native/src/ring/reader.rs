@@ -44,6 +44,15 @@ impl Reader {
         self.number(layout::WRITTEN) > self.read
     }
 
+    /// Return whether there is another batch, before which a message is to be looked for: once.
+    pub fn takes_look(&self) -> bool {
+        // In this order: a batch that is written after the mark is not begun before it is seen.
+        self.has_more()
+            && self.memory.number(layout::LOOKS).is_some_and(|looks| {
+                looks.load(Ordering::SeqCst) != 0 && looks.swap(0, Ordering::SeqCst) != 0
+            })
+    }
+
     /// Return the next batch, and note that it is being judged; None if there is none.
     ///
     /// Batches that are to be left out are answered here.

@@ -516,6 +516,13 @@ impl Ring {
         plans
     }
 
+    /// Have the worker look for a message before it begins a batch that is submitted from now on.
+    pub fn look_first(&self) {
+        if let Some(looks) = self.memory.number(layout::LOOKS) {
+            looks.store(1, Ordering::SeqCst);
+        }
+    }
+
     /// Return whether it takes no more batches, and a thread has nothing to learn of any.
     pub fn is_over(&self, thread: u16) -> bool {
         let state = locked(&self.state);

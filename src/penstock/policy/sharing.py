@@ -77,6 +77,11 @@ def shared_value(name: str) -> bytes | None:
         return _values.get(name)
 
 
+def has_new_values() -> bool:
+    """Return whether a value was shared here since the last call of `take_shared`."""
+    return bool(_new)
+
+
 def take_shared() -> Sequence[tuple[str, bytes]]:
     """Return the names and values shared here since the last call. For the engine."""
     if not _new:

@@ -227,6 +227,8 @@ class Child(asyncio.Protocol):
         """Send values that others share, unless too many bytes wait to be sent."""
         if self._transport.get_write_buffer_size() < _UNSENT_MAX:
             self.write(buffers)
+            if self.ring is not None:
+                self.ring.look_first()
 
     def kill(self) -> None:
         """Kill the process and its descendants."""

@@ -20,6 +20,7 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -51,7 +52,7 @@ from penstock.kafka.error_codes import POLICY_VIOLATION
 from penstock.kafka.records.batch import RecordBatch, read_batch
 from penstock.kafka.records.errors import UnreadableRecords
 from penstock.policy.counting import take_events
-from penstock.policy.sharing import put_shared, take_shared
+from penstock.policy.sharing import has_new_values, put_shared, take_shared
 from penstock.queued_output import log_lines_lost, queue_output_of_worker
 
 if TYPE_CHECKING:
@@ -168,7 +169,9 @@ class WorkerJudge:
                 chain = self._chain(plan)
             except ConfigurationError as error:
                 return unusable(TopicPlan.decode(plan), error)
-        return chain.judge(partition, _topic_id(topic_id), StoredColumns(records))
+        verdict = chain.judge(partition, _topic_id(topic_id), StoredColumns(records))
+        # Another object is sent to the parent, after what is shared.
+        return replace(verdict) if has_new_values() else verdict
 
     def _read(
         self, plan: bytes, version: int, data: bytes | memoryview

@@ -4,7 +4,8 @@ The ring is memory (`native/src/ring`), so no message of the parent has them: a 
 while it waits for a message, and for a short time among messages. The loop is native up to the
 call of the judge (`native/src/python_ring.rs`): where a process sleeps between two batches, the
 code of each call of Python comes from memory again. It writes into the ring whether it accepts a
-batch. Any other verdict is also a message to the parent, which is sent before that.
+batch. Any other verdict is also a message to the parent, which is sent before that; so is the
+verdict on a batch in which policies have shared values.
 """
 
 from __future__ import annotations
@@ -90,8 +91,10 @@ class RingBatches:
                 if isinstance(verdict, KeyboardInterrupt):
                     raise verdict
                 verdict = inapplicable(verdict)  # a panic of native code is no Exception
-            # Before its outcome: Python may then wait for it.
-            self._parent.sendall(messages.ring_verdict(number, verdict, took_s))
+            # Before its outcome: Python may then wait for it. Other workers have what its policies
+            # share before that.
+            framed = messages.ring_verdict(number, verdict, took_s)
+            self._parent.sendall(judge.counted() + framed)
             self._reader.answer(False, messages.microseconds(took_s))
             self.is_ending = verdict.cause is FailureCause.OUT_OF_MEMORY
         if self._reader.take_due():
