@@ -38,9 +38,9 @@ PAGES: Final = (
     "docs/pipeline.md",
     "docs/policies.md",
     "docs/report.schema.json",
-    "docs/schemas.md",
     "docs/security.md",
     "docs/spark.md",
+    "docs/tables.md",
     "docs/topics.md",
     "docs/troubleshooting.md",
 )

@@ -53,6 +53,7 @@ def test_the_keys_in_place_of_checks_of_dqx_judge_alike():
 def conditions():
     """Yield the conditions of the tables of other tools, and those of the first table."""
     tables = TEXT.partition("## From Conduktor")[2].partition("## From Confluent")[0]
+    tables += (DOCS / "tables.md").read_text().partition("## Coming from DQX")[2]
     for line in tables.splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)]
         if len(cells) > 3:

@@ -74,19 +74,3 @@ def test_the_functions(blocks, stored):
     exec(frames, names)
     assert (names["accepted"].count(), names["rejected"].count()) == (2, 1)
     assert names["seen"].get["refused"] == 1
-
-
-def test_rows(blocks, spark, tmp_path):
-    [rows_block] = [block for block in blocks[0] if "judge_rows" in block]
-    (tmp_path / "order.schema.json").write_text('{"required": ["id"]}')
-    names = {
-        "rows": spark.createDataFrame(
-            [(1, 2.5, "EUR"), (2, -1.0, "USD"), (3, None, "EUR")],
-            "id int, amount double, currency string",
-        ).coalesce(1)
-    }
-    exec(rows_block.replace("order.schema.json", str(tmp_path / "order.schema.json")), names)
-    assert [row.id for row in names["good"].collect()] == [1]
-    assert names["bad"].count() == 2
-    assert names["judged"].columns == ["id", "amount", "currency", "verdict"]
-    assert names["shares"] == [("positive", 2 / 3, ("2", "3"))]

@@ -4,7 +4,7 @@
     schema.registry.url=https://registry.example.com
     topics.orders.confluent.value.schema.validation=true
 
-`docs/schemas.md` has the keys of a topic and of the file. Needs the packages of
+`docs/built-in.md` has the keys of a topic and of the file. Needs the packages of
 `penstock-kafka[schemas]`, and of `penstock-kafka[rules]` for rules of data contracts.
 """
 
