@@ -8,8 +8,15 @@ import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 
+from penstock import pipelines as dp
 from penstock.spark.pipelines import updates
-from penstock.spark.pipelines.expectations import COLUMNS
+from penstock.spark.pipelines.expectations import (
+    COLUMNS,
+    counted,
+    kept,
+    quarantined,
+    with_checks,
+)
 from penstock.spark.pipelines.updates import (
     check_written_directly,
     check_written_from,
@@ -130,6 +137,47 @@ CHANGED = """
 def orders():
     return spark.readStream.table("raw")
 """
+
+
+def expectations(*decorators):
+    """Return the expectations of decorators, in their order."""
+    query = rows
+    for decorator in reversed(decorators):
+        query = decorator(query)
+    return query.expectations
+
+
+def rows():
+    raise AssertionError("nothing calls it")
+
+
+def test_rows_of_two_updates_with_other_expectations(spark):
+    before = expectations(
+        dp.expect("small", "amount < 100"), dp.expect_or_drop("positive", "amount > 0")
+    )
+    after = expectations(
+        dp.expect_or_drop("small", "amount < 100"),
+        dp.expect_or_drop("above_zero", "amount > 0"),
+        dp.expect_or_quarantine(dp.cel("value.id > 0"), into="bad"),
+    )
+    old = spark.sql("SELECT * FROM VALUES (1, 5), (2, -5), (3, 500) AS t (id, amount)")
+    new = spark.sql("SELECT * FROM VALUES (4, -4), (5, 900), (0, 6) AS t (id, amount)")
+    all_rows = with_checks(old, before, "orders").union(with_checks(new, after, "orders")).cache()
+    assert tuple(all_rows.columns) == COLUMNS
+    assert sorted(row.id for row in kept(all_rows).collect()) == [1, 3]
+    [bad] = quarantined(all_rows, after[-1]).collect()
+    assert (bad.id, bad.amount, bad.verdict.outcome) == (0, 6, "refused")
+    assert sorted(tuple(row) for row in counted(all_rows, after).collect()) == [
+        ("above_zero", "drop", 2, 1),
+        ("bad", "quarantine", 2, 1),
+        ("positive", "drop", 2, 1),
+        ("small", "drop", 2, 1),
+        ("small", "keep", 2, 1),
+    ]
+    nothing = counted(all_rows.where("false"), after).collect()
+    assert {(row.passed, row.failed) for row in nothing} == {(0, 0)}
+    assert len(nothing) == len(after)
+    assert counted(all_rows, after).columns == ["expectation", "action", "passed", "failed"]
 
 
 def counts(project, spark, name):
