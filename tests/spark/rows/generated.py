@@ -3,6 +3,7 @@
 import base64
 import datetime as dt
 import random
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
@@ -41,9 +42,13 @@ def rows(count: int, seed: int) -> list[tuple[Any, ...]]:
     return [_row(generator, number) for number in range(count)]
 
 
+def some_of(rng: random.Random, nulls: float) -> Callable[[Callable[[], Any]], Any]:
+    """Return what makes values, and null with some probability."""
+    return lambda make: None if rng.random() < nulls else make()
+
+
 def _row(rng: random.Random, number: int) -> tuple[Any, ...]:
-    def some(make: Any) -> Any:
-        return None if rng.random() < 0.04 else make()
+    some = some_of(rng, 0.04)
 
     def decimal(digits: int, scale: int) -> Decimal:
         return Decimal(rng.randint(-(10**digits) // 4, 10**digits)).scaleb(-scale)

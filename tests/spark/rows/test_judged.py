@@ -1,66 +1,31 @@
 """`judge_rows` and `split_rows`: verdicts of the wire's engine about any columns, lazily."""
 
 import inspect
-import json
-from decimal import Decimal
 
 import pytest
 from pyspark.sql import functions as F
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.columns import columns_of
-from penstock.jobs.evaluation import Evaluator
-from penstock.policy import InvalidRecordException, Record, RecordValidationPolicy
+from penstock.policies.rules.settings import Format
 from penstock.spark import judge, judge_rows, plan, split_rows
 from penstock.spark.rows import judged as module
 from penstock.spark.rows.values import value_of
 from tests.spark.rows import generated
 from tests.spark.rows.orders import ORDERS, RULES
+from tests.spark.rows.same_json import generated_plan, same_as_their_json
+from tests.spark.rows.same_types import same_as_records
 
 ROWS = 400
 
 
-class NoText(RecordValidationPolicy):
-    def validate(self, topic, record):
-        if b"dGV4dA==" in record.value:
-            raise InvalidRecordException("has a text")
-
-
-def generated_plan(**more):
-    return plan(rules=generated.RULES, schema=generated.JSON_SCHEMA, policies=[NoText], **more)
-
-
 @pytest.mark.parametrize("nulls", ["null", "missing"])
 def test_generated_rows_have_the_verdicts_of_the_wire_about_their_json(spark, nulls):
-    rows = generated.rows(ROWS, seed=7)
-    frame = spark.createDataFrame(rows, generated.SCHEMA).coalesce(1)
-    row_plan = generated_plan(nulls=nulls)
-    judged = judge_rows(frame, row_plan).select(value_of([], nulls).alias("value"), "verdict")
-    found = judged.collect()
-    values = [row.value.encode() for row in found]
-    if nulls == "null":
-        parsed = [json.loads(value, parse_float=Decimal) for value in values]
-        assert parsed == [generated.as_value(row) for row in rows]
-    evaluator = Evaluator(row_plan.records)
-    records = columns_of([Record(-1, None, value) for value in values])
-    wire = dict(evaluator.judge_records("rows", 0, records).verdicts)
-    everything = evaluator.judge_by_all("rows", 0, records)
-    evaluator.close()
-    rules = set()
-    for number, (row, value) in enumerate(zip(found, values, strict=True)):
-        verdict = wire.get(number)
-        expected = (
-            ("accepted", None, 0, None)
-            if verdict is None
-            else (verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
-        )
-        assert row.verdict[:4] == expected, value
-        objections = [tuple(objection) for objection in row.verdict.objections]
-        assert objections == [named[:5] for named in everything.objections.get(number, ())], value
-        rules |= {(objection.policy, objection.rule) for objection in row.verdict.objections}
-    assert {rule for policy, rule in rules if policy == "rules"} == set(generated.RULES)
-    assert {policy for policy, _ in rules} == {"rules", "schema", "NoText"}
-    assert 0 < len(wire) < ROWS
+    same_as_their_json(spark, ROWS, 7, nulls)
+
+
+@pytest.mark.parametrize("kind", [Format.AVRO, Format.PROTOBUF])
+def test_rows_have_the_verdicts_of_records_of_avro_and_protobuf(spark, tmp_path, kind):
+    same_as_records(spark, tmp_path, ROWS, 9, kind)
 
 
 def test_judge_says_the_same_about_records_with_this_value(spark):
