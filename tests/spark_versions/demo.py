@@ -7,11 +7,11 @@ import sys
 import time
 
 import pyspark
-from pyspark.sql import SparkSession
+from pyspark.sql import Observation, SparkSession
 
 import penstock.spark
 from penstock.configuration import ConfigurationError
-from penstock.spark import apply, audit, audit_rows, judge, load_plan, split, split_rows
+from penstock.spark import apply, audit, audit_rows, judge, judge_rows, load_plan, split, split_rows
 from penstock.spark import plan as rows_of
 from penstock.spark.execution.settings import SETTINGS
 
@@ -85,12 +85,23 @@ good, bad = split_rows(amounts, rows_plan, key="id")
 assert (good.columns, good.count()) == (["id", "amount", "currency"], 70)
 rules = bad.selectExpr("explode(verdict.objections.rule) rule").groupBy("rule").count().collect()
 assert {row["rule"]: row["count"] for row in rules} == {"paid": 25, "known": 10}
-seen = audit_rows(amounts, rows_plan, label="id", samples=1)
-assert [(rule.rule, rule.count, rule.samples) for rule in seen.rules] == [
+report_of_rows = audit_rows(amounts, rows_plan, label="id", samples=1)
+assert [(rule.rule, rule.count, rule.samples) for rule in report_of_rows.rules] == [
     ("paid", 25, ("0",)),
     ("known", 10, ("0",)),
 ]
-shown("rows", seen.judged, seen.refused)
+assert report_of_rows.rules[0].mode == "enforce"
+shown("rows", report_of_rows.judged, report_of_rows.refused)
+
+counts = {"judged": 100, "accepted": 70, "refused": 30, "failed": 0, "refused.paid": 25,
+          "refused.known": 10}  # fmt: skip
+if version.startswith("3.") and is_remote:
+    shown("observation", "PySpark 3 has none with Spark Connect")
+else:
+    seen = Observation()
+    assert judge_rows(amounts, rows_plan, observation=seen).count() == 100
+    assert seen.get == counts, seen.get
+    shown("observation", seen.get)
 
 # What Spark 3.5 refuses to write by default.
 for key in ("datetimeRebaseModeInWrite", "int96RebaseModeInWrite"):
