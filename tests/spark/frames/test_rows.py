@@ -3,7 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from penstock.spark.frames.rows import Rows
+from penstock.engine.all_objections import AllVerdicts, NamedObjection
+from penstock.engine.verdict import Outcome, PolicyVerdict
+from penstock.spark.frames.rows import Rows, verdict_with_objections
 
 pytestmark = pytest.mark.unit
 
@@ -34,3 +36,24 @@ def test_a_far_timestamp_is_that_of_the_last_header():
     )  # fmt: skip
     without = Rows({"timestamp": times}, no_time=9)
     assert list(without.columns(0, 5).timestamps) == [5, 9, 9, 7, 9]
+
+
+@pytest.mark.parametrize("count", [10, 12])
+def test_each_row_has_its_own_objections(count):
+    objections = {
+        row: [NamedObjection("rules", f"rule-{n}", 87, "no") for n in range(row % 3)]
+        for row in (9, 1, 5, 3)
+    }
+    verdict = PolicyVerdict(outcome=Outcome.REFUSED, policy="rules", code=87, message="no")
+    decisions = AllVerdicts([(row, verdict) for row in (1, 5)], objections)
+    column = verdict_with_objections(count, decisions)
+    column.validate(full=True)
+    assert not column.null_count
+    for row, one in enumerate(column.to_pylist()):
+        assert one["outcome"] == ("refused" if row in {1, 5} else "accepted")
+        rules = [objection["rule"] for objection in one["objections"]]
+        assert rules == [objection.rule for objection in objections.get(row, ())]
+
+
+def test_no_rows_have_no_verdicts():
+    assert verdict_with_objections(0, AllVerdicts([], {})).to_pylist() == []

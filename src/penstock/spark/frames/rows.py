@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -168,7 +169,7 @@ def verdict_array(count: int, verdicts: Sequence[tuple[int, PolicyVerdict]]) -> 
     """Make the verdict column of a batch from the verdicts that are not `accepted`."""
     distinct: dict[tuple[str, str, int, str | None], int] = {}
     kinds = [_ACCEPTED]
-    indices = [0] * count
+    indices = array("i", bytes(count * 4))
     for row, verdict in verdicts:
         kind = (verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
         index = distinct.get(kind)
@@ -176,16 +177,18 @@ def verdict_array(count: int, verdicts: Sequence[tuple[int, PolicyVerdict]]) -> 
             index = distinct[kind] = len(kinds)
             kinds.append(dict(zip(("outcome", "policy", "code", "message"), kind, strict=True)))
         indices[row] = index
-    return pa.array(kinds, _VERDICT).take(pa.array(indices, pa.int32()))
+    return pa.array(kinds, _VERDICT).take(_int32(indices))
 
 
 def verdict_with_objections(count: int, decisions: AllVerdicts) -> pa.StructArray:
     """Make the verdict column of a batch, with all objections: no null, but empty lists."""
-    ends = [0] * (count + 1)
+    ends = array("i")
     rows: list[tuple[Any, ...]] = []
-    for row in range(count):
-        rows += (objection[:5] for objection in decisions.objections.get(row, ()))
-        ends[row + 1] = len(rows)
+    for row, objections in sorted(decisions.objections.items()):
+        # Rows without objections end where the row before them does.
+        ends.extend(repeat(len(rows), row + 1 - len(ends)))
+        rows += (objection[:5] for objection in objections)
+    ends.extend(repeat(len(rows), count + 1 - len(ends)))
     columns = zip(*rows, strict=True) if rows else ((),) * len(_OBJECTION)
     entries = pa.StructArray.from_arrays(
         [
@@ -194,7 +197,11 @@ def verdict_with_objections(count: int, decisions: AllVerdicts) -> pa.StructArra
         ],
         fields=list(_OBJECTION),
     )
-    objections = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), entries)
+    lists = pa.ListArray.from_arrays(_int32(ends), entries)
     verdict = verdict_array(count, decisions.verdicts)
     names = [field.name for field in verdict.type]
-    return pa.StructArray.from_arrays([*verdict.flatten(), objections], [*names, "objections"])
+    return pa.StructArray.from_arrays([*verdict.flatten(), lists], [*names, "objections"])
+
+
+def _int32(numbers: array[int]) -> pa.Array:
+    return pa.Array.from_buffers(pa.int32(), len(numbers), [None, pa.py_buffer(numbers)])
