@@ -78,6 +78,18 @@ def same_for_all(count: int, verdict: PolicyVerdict) -> AllVerdicts:
     return AllVerdicts([(n, verdict) for n in positions], dict.fromkeys(positions, (objection,)))
 
 
+def moved(verdicts: AllVerdicts, positions: Sequence[int]) -> AllVerdicts:
+    """Return the verdicts on some records of a batch, as those of the batch.
+
+    Args:
+        positions: Of these records in the batch, ascending.
+    """
+    return AllVerdicts(
+        [(positions[index], verdict) for index, verdict in verdicts.verdicts],
+        {positions[index]: named for index, named in verdicts.objections.items()},
+    )
+
+
 def joined(parts: Iterable[tuple[int, AllVerdicts]]) -> AllVerdicts:
     """Return the verdicts on records that were judged in parts.
 

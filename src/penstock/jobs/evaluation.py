@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
+from penstock.configuration.declared_keys import is_own
 from penstock.engine.all_objections import PoliciesApart, same_for_all
 from penstock.engine.chain import Chain, RecordVerdicts, unusable
 from penstock.engine.instances import PolicyInstances
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.jobs.plan import RecordPlan
     from penstock.policies.data_contract.data_set import DataSetRules
     from penstock.policies.decoded.readers import ValueReader
+    from penstock.policies.json_schema.column_schema import ColumnSchema
 
 _CHAINS_CACHED: Final = 10_000
 
@@ -159,6 +161,28 @@ class Evaluator:
             if reader is not None:
                 return reader
         return None
+
+    def column_schemas(self, topic: str) -> dict[str, ColumnSchema | str]:
+        """Return by which schemas columns may be judged instead of values.
+
+        A value is accepted if it fits the schemas of all policies.
+
+        Returns:
+            For each policy its schema, or why it needs values; nothing if there is no policy.
+        """
+        chain = self.chain(topic)
+        if not isinstance(chain, Chain):
+            return {"": "the policies of the topic cannot be used"}
+        schemas: dict[str, ColumnSchema | str] = {
+            policy.name: "it is a class"
+            for policy in (*chain.interceptors, *chain.ordered_policies)
+        }
+        text = chain.plan.validation_setting or ""
+        for validation in self._policies.validations_of(chain.plan):
+            schema_of = getattr(validation.instance, "column_schema", None)
+            if is_own(type(validation.instance).__module__) and callable(schema_of):
+                schemas[validation.record_policy.name] = schema_of(topic, text)
+        return schemas
 
     def has_data_set_rules(self) -> bool:
         """Return whether a policy may have rules about all records of a topic."""

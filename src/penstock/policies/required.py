@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from penstock.policies.by_columns import NativeJudge, RecordColumns
     from penstock.policies.json_paths import Path
+    from penstock.policies.json_schema.column_schema import ColumnSchema
     from penstock.policy import TopicMetadata
 
 FIELDS: Final = "fields"
@@ -127,6 +128,11 @@ class Required(ByColumns):
         del text
         values = tuple(batch.values)
         return (self._null_values or None not in values) and self._check.all_fit(values)
+
+    def column_schema(self, topic: str, text: str) -> ColumnSchema | str:
+        """Return a schema that only accepted values fit, for judges of columns; or why not."""
+        del topic, text
+        return self._check.column_schema or "a library judges it"
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
         """Configure native threads to judge as `all_fit` does; return whether that is possible."""

@@ -78,6 +78,25 @@ def test_with_and_without_a_schema_in_place_of_conditions(monkeypatch):
     assert with_schema.count(None) == 5  # of 1, 0.5 and the three larger numbers
 
 
+def test_cel_judges_only_the_conditions_that_a_value_may_break(monkeypatch):
+    from penstock.policies.rules.condition import Condition
+
+    evaluated = []
+
+    def objection(condition, variables):
+        evaluated.append(condition.name)
+        return own(condition, variables)
+
+    own = Condition.objection
+    configs = {f"rules.{name}": f"value.{name} > 0" for name in "abc"}
+    values = ['{"a":1,"b":1,"c":1}', '{"a":1,"b":0,"c":1}', '{"a":1,"b":2,"c":0}']
+    monkeypatch.setattr(Condition, "objection", objection)
+    assert texts([{"value": value.encode()} for value in values], configs) == [
+        None, 'rule "b" failed: value.b > 0', 'rule "c" failed: value.c > 0',
+    ]  # fmt: skip
+    assert set(evaluated) == {"b", "c"}
+
+
 @pytest.mark.parametrize(
     ("expression", "record", "good"),
     [

@@ -49,9 +49,9 @@ def test_each_row_has_its_own_objections(count):
     column = verdict_with_objections(count, decisions)
     column.validate(full=True)
     assert not column.null_count
-    for row, one in enumerate(column.to_pylist()):
-        assert one["outcome"] == ("refused" if row in {1, 5} else "accepted")
-        rules = [objection["rule"] for objection in one["objections"]]
+    for row, found in enumerate(column.to_pylist()):
+        assert found["outcome"] == ("refused" if row in {1, 5} else "accepted")
+        rules = [objection["rule"] for objection in found["objections"]]
         assert rules == [objection.rule for objection in objections.get(row, ())]
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
+import pyarrow as pa
+
 SCHEMA: Final = (
     "id bigint, amount decimal(12,2), ratio double, currency string, day date, at timestamp, "
     "raw binary, ok boolean, customer struct<email: string, age: int, since: date>, "
@@ -117,3 +119,30 @@ def _plain(part: Any) -> Any:
         infinite = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
         return infinite.get(repr(part)) or Decimal(repr(part))
     return part
+
+
+_ARROW: Final = pa.struct(
+    [
+        ("id", pa.int64()), ("amount", pa.decimal128(12, 2)), ("ratio", pa.float64()),
+        ("currency", pa.string()), ("day", pa.date32()), ("at", pa.timestamp("us", "UTC")),
+        ("raw", pa.binary()), ("ok", pa.bool_()),
+        ("customer", pa.struct([("email", pa.string()), ("age", pa.int32()), ("since", pa.date32())])),
+        ("tags", pa.list_(pa.string())), ("counts", pa.map_(pa.string(), pa.int32())),
+        ("lines", pa.list_(pa.struct([("sku", pa.string()), ("price", pa.decimal128(8, 3)),
+                                      ("at", pa.timestamp("us", "UTC")), ("raw", pa.binary())]))),
+    ]
+)  # fmt: skip
+
+
+def as_arrow(all_rows: list[tuple[Any, ...]]) -> pa.StructArray:
+    """Return rows as Spark hands them to Python."""
+
+    def fields(row: tuple[Any, ...]) -> dict[str, Any]:
+        parts = dict(zip(COLUMNS, row, strict=True))
+        customer, counts, lines = (parts[name] for name in ("customer", "counts", "lines"))
+        parts["customer"] = customer and dict(zip(_CUSTOMER, customer, strict=True))
+        parts["counts"] = None if counts is None else list(counts.items())
+        parts["lines"] = lines and [dict(zip(_LINE, line, strict=True)) for line in lines]
+        return parts
+
+    return pa.array(map(fields, all_rows), _ARROW)

@@ -65,7 +65,8 @@ def test_parts_of_the_record(spark):
     )
     columns = RecordColumns("the.key", "b`q", "day", "number")
     columns.check("judge_rows")
-    parts = columns.arguments("null")
+    value = value_of([name for name in columns if name is not None], "null")
+    parts = {"value": value, **columns.arguments()}
     [row] = frame.select(*(part.alias(name) for name, part in parts.items())).collect()
     assert row.value == '{"a":1}'
     assert (bytes(row.key), row.headers, row.topic) == (b"\x00\xff", {"h": "v"}, "7")

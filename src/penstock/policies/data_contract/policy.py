@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from penstock.policies.data_contract.document import Contract
     from penstock.policies.data_contract.quality import NotJudged
     from penstock.policies.json_schema.check import Check
+    from penstock.policies.json_schema.column_schema import ColumnSchema
     from penstock.policy import BatchProxy, RecordProxy, TopicMetadata
 
 CONTRACT: Final = "contract"
@@ -160,6 +161,15 @@ class DataContract(Policy):
         if topic_object.judges_nothing:
             yield f"  {_NOTHING}"
         yield from (f"  not judged: {rule}" for rule in topic_object.not_judged)
+
+    def column_schema(self, topic: str, text: str) -> ColumnSchema | str:
+        """Return the schema of the topic's object, for judges of columns; or why not.
+
+        Raises:
+            ValueError: The contract has no object for the topic.
+        """
+        del text
+        return self._object_of(topic).check.column_schema or "a library judges it"
 
     def not_judged(self, topic: str) -> Sequence[NotJudged]:
         """Return the contract's rules about a topic that are not judged record by record.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.policies.by_columns import NativeJudge
+    from penstock.policies.json_schema.column_schema import ColumnSchema
     from penstock.policies.json_schema.documents import SchemaDocuments
     from penstock.policies.json_schema.reasons import Reason, Texts
 
@@ -31,6 +32,11 @@ class Check(Protocol):
     @property
     def is_bounded(self) -> bool:
         """Whether `all_fit` takes a few milliseconds at most for any texts."""
+        ...
+
+    @property
+    def column_schema(self) -> ColumnSchema | None:
+        """The schema for judges of columns; None where only this can judge by it."""
         ...
 
     def judge_natively(
@@ -53,6 +59,10 @@ class Check(Protocol):
             texts: The texts to judge; None is ignored.
             start: Where each of them starts: earlier bytes, a schema id, are not judged.
         """
+        ...
+
+    def unfit(self, texts: Texts) -> Sequence[int]:
+        """Return the positions of texts that do not fit, ascending."""
         ...
 
     def reasons(self, text: bytes) -> Sequence[Reason]:

@@ -42,6 +42,7 @@ class LibraryCheck:
     """Judges texts by a schema; implements `check.Check`."""
 
     is_bounded = False
+    column_schema = None
 
     def __init__(self, files: SchemaDocuments, *, formats: bool) -> None:
         """Compile a schema.
@@ -84,6 +85,10 @@ class LibraryCheck:
                 if refusal is not None:
                     yield position, refusal
 
+    def unfit(self, texts: Texts) -> Sequence[int]:
+        """Return the result of `check.Check.unfit`."""
+        return [position for position, _ in self.refused(texts)]
+
     def reasons(self, text: bytes) -> Sequence[Reason]:
         """Return the result of `check.Check.reasons`."""
         try:
@@ -94,11 +99,12 @@ class LibraryCheck:
         milliseconds = self.work.milliseconds(len(text), levels)
         if levels > MAX_LEVELS or not (self.work.is_linear or Explanations().take(milliseconds)):
             return ()
-        return [
+        # The library's order depends on how many properties a value has.
+        return sorted(
             reason._replace(text=self._translation.as_written(reason.text))
             for error in islice(self._validator.iter_errors(document), _REASONS_MOST)
             for reason in (named_reason(error, self.work.names),)
-        ]
+        )
 
     def judge_natively(self, *_: object, **__: object) -> bool:
         """Return that native threads do not judge by it."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jsonschema_rs
 
 from penstock import _native
+from penstock.policies.json_schema.column_schema import ColumnSchema, names_read
 from penstock.policies.json_schema.dialects import METASCHEMAS, draft_of_uri, uri_of
 from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.ecma import Translation
@@ -62,6 +63,12 @@ class NativeCheck:
         )
         self.is_bounded = not (formats or self._schema.has_slow_patterns)
 
+    @property
+    def column_schema(self) -> ColumnSchema:
+        """The result of `check.Check.column_schema`."""
+        files = self._files
+        return ColumnSchema(files.schema, files.draft, self._formats, names_read(files.schema))
+
     def judge_natively(
         self, judge: NativeJudge, *, keys: bool, accepts_null: bool, longest: int | None = None
     ) -> bool:
@@ -75,6 +82,10 @@ class NativeCheck:
         ):
             reason = native_reason(keyword, keyword_value, pointer)
             yield position, self._translation.as_written(reason)
+
+    def unfit(self, texts: Texts) -> Sequence[int]:
+        """Return the result of `check.Check.unfit`."""
+        return [position for position, _ in self._schema.refused(texts, 0, SHARED_STEPS)]
 
     def reasons(self, text: bytes) -> Sequence[Reason]:
         """Return the result of `check.Check.reasons`."""

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from penstock.policies.by_columns import NativeJudge
     from penstock.policies.json_schema.check import Check
+    from penstock.policies.json_schema.column_schema import ColumnSchema
     from penstock.policy import RecordProxy, TopicMetadata
 
 _TEXTS_KEPT: Final = 1000
@@ -170,6 +171,18 @@ class JsonSchema(Policy):
             (null or None not in column) and check.all_fit(column)
             for check, column, _, null in self._columns(text, batch)
         )
+
+    def column_schema(self, topic: str, text: str) -> ColumnSchema | str:
+        """Return the schema of values, for judges of columns; or why not.
+
+        Raises:
+            ValueError: A schema is missing or cannot be used.
+        """
+        del topic
+        key, value = self._of(text)
+        if key is not None or value is None:
+            return "it judges more than values"
+        return value.column_schema or "its schema refers to a metaschema"
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
         """Configure native threads to judge as `all_fit` does; return whether that is possible.

@@ -2,42 +2,67 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from penstock.policies.json_schema.made import compile_made
 from penstock.policies.rules.schemas import all_of, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from penstock.policies.json_schema.check import Check
     from penstock.policies.rules.condition import Condition
+    from penstock.policies.rules.schemas import Schema
 
 _BYTES_OF_WEIGHT: Final = 8
 """The most that a value weighs, as a multiple of the bytes of its text."""
 
 
-class BySchema(NamedTuple):
+class BySchema:
     """Conditions, and a schema: they are true for every value that fits it.
 
     Attributes:
         conditions: Their positions among the rules.
+        check: Judges by the schema of all of them.
         longest: Only texts of no more bytes are judged by it: for longer texts, a condition may be
             too much work.
     """
 
-    conditions: frozenset[int]
-    check: Check
-    longest: float
+    def __init__(self, schemas: Mapping[int, Schema], longest: float) -> None:
+        """Compile the schemas of conditions.
 
-    def not_known(self, values: Sequence[bytes | None]) -> set[int]:
-        """Return the positions of values for which the conditions have to be evaluated."""
-        positions = {position for position, _ in self.check.refused(values)}
+        Args:
+            schemas: By the positions of the conditions.
+
+        Raises:
+            ValueError: They cannot be used.
+        """
+        self._schemas = schemas
+        self.conditions = frozenset(schemas)
+        self.check = compile_made(all_of(list(schemas.values())))
+        self.longest = longest
+
+    def not_known(self, values: Sequence[bytes | None]) -> dict[int, Collection[int]]:
+        """Return for which values which conditions have to be evaluated, by position."""
+        refused = self.check.unfit(values)
+        not_known: dict[int, Collection[int]] = {}
+        if refused:
+            not_known = {position: set() for position in refused}
+            texts = [values[position] for position in refused]
+            for condition, check in self._checks.items():
+                for at in check.unfit(texts):
+                    not_known[refused[at]].add(condition)  # type: ignore[attr-defined]
         if self._longest_of(values) > self.longest:
             for position, value in enumerate(values):
                 if value is not None and len(value) > self.longest:
-                    positions.add(position)
-        return positions
+                    not_known[position] = self.conditions
+        return not_known
+
+    @cached_property
+    def _checks(self) -> Mapping[int, Check]:
+        """The judges of single conditions, which the first value needs that does not fit."""
+        return {position: compile_made(schema) for position, schema in self._schemas.items()}
 
     def all_fit(self, values: Sequence[bytes | None]) -> bool:
         """Return whether all conditions are known to be true for all values."""
@@ -61,9 +86,8 @@ def by_schema(conditions: Sequence[Condition]) -> BySchema | None:
             schemas[position] = schema
     if not schemas:
         return None
+    longest = min(conditions[position].always_allowed for position in schemas) / _BYTES_OF_WEIGHT
     try:
-        check = compile_made(all_of(list(schemas.values())))
+        return BySchema(schemas, longest)
     except ValueError:
         return None
-    longest = min(conditions[position].always_allowed for position in schemas) / _BYTES_OF_WEIGHT
-    return BySchema(frozenset(schemas), check, longest)

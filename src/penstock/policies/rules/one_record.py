@@ -54,6 +54,7 @@ class OneRecord:
         self._batch = batch
         self._position = position
         self._shared_values = shared
+        self._parts: dict[str, Any] = {}
 
     def objection(self, conditions: Sequence[Condition]) -> str | None:
         """Return the first objection of a condition; None where all of them are true.
@@ -88,11 +89,18 @@ class OneRecord:
         values: dict[str, Any] = dict(self._shared_values)
         flaws: dict[str, UnreadableError | EvaluationError] = {}
         for name in _PARTS:
-            if name in names:
+            if name not in names:
+                continue
+            if name not in self._parts:
                 try:
-                    values[name] = self._part(name)
+                    self._parts[name] = self._part(name)
                 except (UnreadableError, EvaluationError) as error:
-                    flaws[name] = error
+                    self._parts[name] = error
+            part = self._parts[name]
+            if isinstance(part, (UnreadableError, EvaluationError)):
+                flaws[name] = part
+            else:
+                values[name] = part
         return values, flaws
 
     def _read_by(self, conditions: Sequence[Condition]) -> set[str]:

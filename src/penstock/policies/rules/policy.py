@@ -45,10 +45,12 @@ from penstock.policy import ALL, ClientContext, RecordIntrospectionHints
 from penstock.policy import RecordValidationPolicyWithContext as Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from penstock.policies.by_columns import NativeJudge, RecordColumns
     from penstock.policies.decoded.readers import ValueReader
+    from penstock.policies.json_schema.column_schema import ColumnSchema
+    from penstock.policies.rules.condition import Condition
     from penstock.policies.rules.formats import Reader
     from penstock.policies.rules.paths import Fields
     from penstock.policy import BatchProxy, TopicMetadata
@@ -152,12 +154,13 @@ class Rules(Policy):
 
         shared = self._shared(topic, ClientContext())
         nulls = self._nulls(batch.values) if "value" in self._reads else ()
+        not_known = self._not_known(batch)
         for position in range(len(batch)):
             if position in nulls:
                 yield RuleObjection(position, None, "the value is null")
                 continue
             record = OneRecord(self._sides, self._headers, batch, position, shared)
-            for condition in self._of_records:
+            for condition in self._conditions(not_known.get(position, ())):
                 text = record.objection((condition,))
                 if text is not None:
                     yield RuleObjection(position, condition.name, text, condition.fields)
@@ -219,6 +222,25 @@ class Rules(Policy):
             self._by_schema is not None
             and (self._settings.null_values or None not in values)
             and self._by_schema.all_fit(values)
+        )
+
+    def column_schema(self, topic: str, text: str) -> ColumnSchema | str:
+        """Return a schema that only accepted values fit, for judges of columns; or why not."""
+        del topic, text
+        native = self._by_schema.conditions if self._by_schema is not None else ()
+        others = [
+            condition.name
+            for position, condition in enumerate(self._of_records)
+            if position not in native
+        ]
+        if self._by_schema is None or others:
+            return f"CEL judges {', '.join(others) or 'it'}"
+        schema = self._by_schema.check.column_schema
+        if schema is None:
+            return "a library judges it"
+        fields = self._sides["value"].fields
+        return schema._replace(
+            fields=None if fields is None else frozenset(fields), longest=self._by_schema.longest
         )
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
@@ -311,27 +333,38 @@ class Rules(Policy):
     def _refused(self, batch: BatchProxy, shared: Mapping[str, Any]) -> Iterable[tuple[int, str]]:
         from penstock.policies.rules.one_record import OneRecord  # noqa: PLC0415 - an extra
 
-        fast = self._by_schema
         values = batch.values if "value" in self._reads else ()
-        not_known = set() if fast is None else fast.not_known(values)
-        others = [
-            condition
-            for position, condition in enumerate(self._of_records)
-            if fast is None or position not in fast.conditions
-        ]
+        not_known = self._not_known(batch)
+        others = self._conditions(())
         positions: Iterable[int] = (
-            range(len(batch)) if others else sorted(not_known | self._nulls(values))
+            range(len(batch)) if others else sorted(not_known.keys() | self._nulls(values))
         )
         for position in positions:
             if values and values[position] is None and not self._settings.null_values:
                 yield position, "the value is null"
                 continue
-            conditions = self._of_records if position in not_known else others
+            some = not_known.get(position)
+            conditions = others if some is None else self._conditions(some)
             text = OneRecord(self._sides, self._headers, batch, position, shared).objection(
                 conditions
             )
             if text is not None:
                 yield position, text
+
+    def _not_known(self, batch: BatchProxy) -> Mapping[int, Collection[int]]:
+        """Return for which records which conditions with a schema have to be evaluated."""
+        return {} if self._by_schema is None else self._by_schema.not_known(batch.values)
+
+    def _conditions(self, some: Collection[int]) -> Sequence[Condition]:
+        """Return the conditions without a schema, and some of those with one."""
+        fast = self._by_schema
+        if fast is None:
+            return self._of_records
+        return [
+            condition
+            for position, condition in enumerate(self._of_records)
+            if position not in fast.conditions or position in some
+        ]
 
     def _nulls(self, values: Sequence[bytes | None]) -> set[int]:
         if self._settings.null_values:

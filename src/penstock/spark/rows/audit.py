@@ -17,9 +17,9 @@ from penstock.jobs.subject import subject_of
 from penstock.spark.arguments import check_text
 from penstock.spark.jobs.data_sets import measure_frame
 from penstock.spark.rows.evaluation import judged_rows
-from penstock.spark.rows.judged import check_rows
+from penstock.spark.rows.judged import check_rows, value_to_judge
 from penstock.spark.rows.plan import row_plan_of
-from penstock.spark.rows.values import VALUE, quoted, value_of
+from penstock.spark.rows.values import VALUE, RecordColumns, quoted, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -72,7 +72,7 @@ def audit_rows(
     _check_label(frame, label)
     began = time.monotonic()
     topic = row_plan.topic or ""
-    value = value_of([], row_plan.nulls).alias(VALUE)
+    value = value_to_judge(frame, row_plan, RecordColumns()).alias(VALUE)
     named = [] if label is None else [F.col(quoted(label)).cast("string").alias(_LABEL)]
     partial = frame.select(value, *named).mapInArrow(_counting(row_plan, samples), _COUNTS)
     rows = partial.repartition(1).mapInArrow(_merging(samples), _COUNTS).collect()
@@ -80,7 +80,8 @@ def audit_rows(
     records = row_plan.records
 
     def measure(_: Any) -> Any:
-        values = frame.select(value, F.lit(None).cast("timestamp").alias("timestamp"))
+        text = value_of([], row_plan.nulls).alias(VALUE)
+        values = frame.select(text, F.lit(None).cast("timestamp").alias("timestamp"))
         return measure_frame(values, records, topic)
 
     contracts = measured_contracts(records, [topic], measure)
@@ -110,15 +111,15 @@ def _counting(
     plan: RowPlan, samples: int
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the function that judges and counts the rows of a task."""
-    records, topic = plan.records, plan.topic
+    records, topic = plan.records, plan.topic or ""
 
     def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         evaluator = evaluator_of(records)
         counts = RowCounts(samples)
         for batch in batches:
-            decisions = judged_rows(evaluator, {VALUE: batch.column(0)}, topic)
+            decisions = judged_rows(evaluator, plan, {VALUE: batch.column(0)})
             labels = batch.column(1).to_pylist() if batch.num_columns > 1 else None
-            counts.add(topic or "", batch.num_rows, decisions, labels)
+            counts.add(topic, batch.num_rows, decisions, labels)
         yield _as_batch(counts)
         task_ended()
 

@@ -1,19 +1,24 @@
 """What runs in Spark's Python workers: batches of rows in, their verdicts out.
 
-A row comes as the JSON that is its value, with the other parts of its record. It is judged by the
-engine as that record, of partition 0.
+A row comes as the JSON that is its value, or as the columns by which it is judged, with the other
+parts of its record. It is judged by the engine as that record, of partition 0. Of columns, the rows
+that fit the schemas of all policies are accepted; the others get the JSON that is their value here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator  # noqa: TC003 - Spark reads the annotations
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.engine.all_objections import AllVerdicts, joined
+from penstock.engine.all_objections import AllVerdicts, joined, moved
 from penstock.jobs.evaluation import evaluator_of, task_ended
 from penstock.spark.frames.rows import Rows, runs, verdict_with_objections
+from penstock.spark.rows.columns.row_texts import row_texts
+from penstock.spark.rows.columns.schema_judge import SchemaJudge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,16 +34,28 @@ TEMPORARY: Final = "__penstock_"
 """The prefix of columns that come with rows, besides their own."""
 
 
-def judged_rows(
-    evaluator: Evaluator, parts: Mapping[str, pa.Array], topic: str | None
-) -> AllVerdicts:
+def judged_rows(evaluator: Evaluator, plan: RowPlan, parts: Mapping[str, pa.Array]) -> AllVerdicts:
     """Judge a batch of rows.
 
     Args:
-        parts: `value`, the JSON of each row, and those of `key`, `headers`, `timestamp` and `topic`
-            that are known.
-        topic: The topic of all rows, where there is no column of it.
+        parts: `value`, the JSON of each row or its columns, and those of `key`, `headers`,
+            `timestamp` and `topic` that are known.
     """
+    value = parts["value"]
+    if not pa.types.is_struct(value.type):
+        return _judged(evaluator, parts, plan.topic)
+    keeps_nulls = plan.keeps_nulls
+    judges = [SchemaJudge(schema, keeps_nulls=keeps_nulls) for schema in plan.schemas]
+    fit = reduce(pc.and_, [judge.fits(value) for judge in judges])
+    positions = pc.indices_nonzero(pc.invert(fit))
+    if not len(positions):
+        return AllVerdicts((), {})
+    others = {name: part.take(positions) for name, part in parts.items()}
+    others["value"] = row_texts(others["value"], keeps_nulls=keeps_nulls)
+    return moved(_judged(evaluator, others, plan.topic), positions.to_pylist())
+
+
+def _judged(evaluator: Evaluator, parts: Mapping[str, pa.Array], topic: str | None) -> AllVerdicts:
     columns = {name: _as_of_records(name, array) for name, array in parts.items()}
     count = len(columns["value"])
     rows = Rows(columns)
@@ -57,7 +74,7 @@ def verdicts(
     Args:
         names: The parts that come, in their order.
     """
-    records, topic = plan.records, plan.topic
+    records = plan.records
 
     def evaluate(batches: Iterator[Arrays]) -> Iterator[pa.Array]:
         evaluator = evaluator_of(records)
@@ -65,7 +82,7 @@ def verdicts(
             # Spark passes a single column as itself.
             columns = (arrays,) if len(names) == 1 else arrays
             parts = dict(zip(names, columns, strict=True))
-            decisions = judged_rows(evaluator, parts, topic)
+            decisions = judged_rows(evaluator, plan, parts)
             yield verdict_with_objections(len(parts["value"]), decisions)
         task_ended()
 
@@ -80,14 +97,14 @@ def rows_with_verdicts(
     Args:
         names: The parts of records, which are the last columns: they are left out.
     """
-    records, topic = plan.records, plan.topic
+    records = plan.records
 
     def evaluate(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         evaluator = evaluator_of(records)
         for batch in batches:
             own = batch.num_columns - len(names)
             parts = dict(zip(names, batch.columns[own:], strict=True))
-            decisions = judged_rows(evaluator, parts, topic)
+            decisions = judged_rows(evaluator, plan, parts)
             verdict = verdict_with_objections(batch.num_rows, decisions)
             yield pa.RecordBatch.from_arrays(
                 [*batch.columns[:own], verdict], [*batch.schema.names[:own], "verdict"]

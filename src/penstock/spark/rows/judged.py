@@ -1,14 +1,14 @@
 """`judge_rows` and `split_rows`: from DataFrame to DataFrame, over any columns.
 
-They only describe the work: they look at no data, and not at the columns of a frame, except before
-PySpark 4.1, which has no other way to return verdicts.
+They only describe the work, and look at no data. Where the columns of the frame and the plan allow
+it, its workers get columns; else, and always within a declarative pipeline, they get values.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas import functions as pandas_functions
@@ -16,11 +16,12 @@ from pyspark.sql.pandas import functions as pandas_functions
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
 from penstock.spark.execution.interpreters import check_workers
-from penstock.spark.frames.added_columns import with_column
+from penstock.spark.frames.added_columns import is_in_pipeline, with_column
+from penstock.spark.rows.columns.ways import columns_to_judge
 from penstock.spark.rows.evaluation import TEMPORARY, rows_with_verdicts, verdicts
 from penstock.spark.rows.observed import observed
 from penstock.spark.rows.plan import row_plan_of
-from penstock.spark.rows.values import VALUE, VERDICT, RecordColumns, json_of
+from penstock.spark.rows.values import VALUE, VERDICT, RecordColumns, json_of, quoted, value_of
 from penstock.spark.verdicts import VERDICT_WITH_OBJECTIONS
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.jobs.plan import RecordPlan
     from penstock.spark.rows.plan import RowPlan
 
+_PYSPARK: Final = "pyspark."
 _ARROW_UDF: Final[Any] = getattr(pandas_functions, "arrow_udf", None)
 """Since PySpark 4.1; before, all columns come to Python and go back."""
 
@@ -113,8 +115,9 @@ def _judged(
     check_rows(frame, function)
     row_plan = row_plan_of(plan, function, has_topics=columns.topic is not None)
     columns.check(function)
-    parts = columns.arguments(row_plan.nulls)
     try:
+        value = value_to_judge(frame, row_plan, columns)
+        parts = {VALUE: value, **columns.arguments()}
         judged_rows = (
             _by_column(frame, row_plan, parts) if _ARROW_UDF else _by_rows(frame, row_plan, parts)
         )
@@ -125,6 +128,29 @@ def _judged(
             f"{function}: the frame has no column for the value: all are other parts of the record"
         ) from None
     return observed(judged_rows, row_plan, observation, function)
+
+
+def value_to_judge(frame: DataFrame, plan: RowPlan, columns: RecordColumns) -> Column:
+    """Return the columns by which rows are judged, as a struct; or their value, as JSON.
+
+    In a query function of a declarative pipeline, no columns of a frame are looked at.
+
+    Args:
+        columns: Those that are not part of the value.
+    """
+    others = [name for name in columns if name is not None]
+    value = value_of(others, plan.nulls)
+    is_known = type(frame).__module__.startswith(_PYSPARK) and not is_in_pipeline()
+    if not is_known or not plan.schemas or columns.topic is not None:
+        return value
+    try:
+        fields = frame.schema.fields
+    except PySparkException:  # it says so where the frame is evaluated
+        return value
+    names = columns_to_judge(
+        plan.schemas, fields, left_out={VERDICT, *others}, keeps_nulls=plan.keeps_nulls
+    )
+    return value if names is None else F.struct(*(F.col(quoted(name)) for name in names))
 
 
 def check_rows(frame: Any, function: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError, TopicDefault
+from penstock.configuration.declared_keys import is_own
 from penstock.configuration.interfaces import INTERCEPTORS
 from penstock.configuration.policies import NAMES, NamedPolicy
 from penstock.configuration.policy_classes import PolicyClass
@@ -23,6 +24,7 @@ from penstock.spark.rows.values import NULLS
 
 if TYPE_CHECKING:
     from penstock.configuration import PolicyConfiguration
+    from penstock.policies.json_schema.column_schema import ColumnSchema
 
 _RULES: Final = "penstock.policies.Rules"
 _SCHEMA: Final = "penstock.policies.JsonSchema"
@@ -39,11 +41,33 @@ class RowPlan:
         records: The policies, of all topics.
         topic: The topic that rows are said to be of, where no column says it.
         nulls: What becomes of a null column: `null`, or `missing`.
+        column_schemas: For each policy the schema by which it may judge columns, or why it needs
+            the value of each row.
     """
 
     records: RecordPlan
     topic: str | None
     nulls: str = NULLS[0]
+    column_schemas: Mapping[str, ColumnSchema | str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Say how each policy judges rows."""
+        ways = ", ".join(
+            f"{name}: by {f'value, since {schema}' if isinstance(schema, str) else 'columns'}"
+            for name, schema in self.column_schemas.items()
+        )
+        return f"<plan of rows of {self.topic}: {ways}>"
+
+    @property
+    def keeps_nulls(self) -> bool:
+        """Whether a null column is null in the value."""
+        return self.nulls == NULLS[0]
+
+    @property
+    def schemas(self) -> list[ColumnSchema]:
+        """The schemas of all policies; none if one of them needs the value of each row."""
+        schemas = [each for each in self.column_schemas.values() if not isinstance(each, str)]
+        return schemas if len(schemas) == len(self.column_schemas) else []
 
     @property
     def rules(self) -> tuple[tuple[str, str | None], ...]:
@@ -108,8 +132,7 @@ def plan(
         row_plan = RowPlan(plan_of(configuration, pickled(sent_policies)), topic, nulls)
     except ConfigurationError as error:
         raise ConfigurationError(_text(str(error), configuration)) from None
-    _check_topic(row_plan)
-    return row_plan
+    return replace(row_plan, column_schemas=_column_schemas(row_plan))
 
 
 def row_plan_of(value: Any, function: str, *, has_topics: bool | None = None) -> RowPlan:
@@ -135,7 +158,17 @@ def row_plan_of(value: Any, function: str, *, has_topics: bool | None = None) ->
             f"{function}: {value.path} has policies by topic: load_plan(FILE, topic=TOPIC) says "
             f"which the rows are of{column}"
         )
-    return RowPlan(value, topic)
+    row_plan = RowPlan(value, topic)
+    if topic is None or not _is_built_in(value.policies):
+        return row_plan
+    return replace(row_plan, column_schemas=_column_schemas(row_plan))
+
+
+def _is_built_in(policies: PolicyConfiguration) -> bool:
+    """Return whether no code of a user's is run where a plan is configured."""
+    own = policies.record_validation_policy_class_name
+    classes = [policy.class_name for policy in policies.named_policies]
+    return not policies.class_path and all(map(is_own, [*classes, *([own] if own else [])]))
 
 
 def _check(topic: Any, nulls: Any) -> None:
@@ -271,8 +304,10 @@ def _configuration(policies: tuple[NamedPolicy, ...]) -> PolicyConfiguration:
     )
 
 
-def _check_topic(row_plan: RowPlan) -> None:
-    """See that the policies can judge the topic: a contract has to have an object for it.
+def _column_schemas(row_plan: RowPlan) -> Mapping[str, ColumnSchema | str]:
+    """Return by which schemas the policies may judge columns.
+
+    They have to be able to judge the topic: a contract has to have an object for it.
 
     Raises:
         ConfigurationError: They cannot, or the topic is one that no policy judges.
@@ -285,6 +320,7 @@ def _check_topic(row_plan: RowPlan) -> None:
             raise ConfigurationError(text.replace(": set object", ": pass its name as topic="))
         if chain.is_empty:
             raise ConfigurationError(f"plan: topic {row_plan.topic} is Kafka's own")
+        return evaluator.column_schemas(row_plan.topic or "")
     finally:
         evaluator.close()
 

@@ -52,13 +52,9 @@ class RecordColumns(NamedTuple):
                 f"{function}: {' and '.join(names)} name the same column; each needs its own"
             )
 
-    def arguments(self, nulls: str) -> dict[str, Column]:
-        """Return what judges needs, by the name of the record's part.
-
-        Args:
-            nulls: One of `NULLS`.
-        """
-        parts = {VALUE: value_of([name for name in self if name is not None], nulls)}
+    def arguments(self) -> dict[str, Column]:
+        """Return the parts of records, by name, without the value."""
+        parts = {}
         if self.key is not None:
             # A binary column stays what it is: Spark takes its bytes for those of the text.
             parts["key"] = _column(self.key).cast("string").cast("binary")
