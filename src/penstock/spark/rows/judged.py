@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.jobs.plan import RecordPlan
     from penstock.spark.rows.plan import RowPlan
 
+_ZONE: Final = "spark.sql.session.timeZone"
 _PYSPARK: Final = "pyspark."
 _ARROW_UDF: Final[Any] = getattr(pandas_functions, "arrow_udf", None)
 """Since PySpark 4.1; before, all columns come to Python and go back."""
@@ -145,10 +146,15 @@ def value_to_judge(frame: DataFrame, plan: RowPlan, columns: RecordColumns) -> C
         return value
     try:
         fields = frame.schema.fields
+        zone = str(frame.sparkSession.conf.get(_ZONE))
     except PySparkException:  # it says so where the frame is evaluated
         return value
     names = columns_to_judge(
-        plan.schemas, fields, left_out={VERDICT, *others}, keeps_nulls=plan.keeps_nulls
+        plan.schemas,
+        fields,
+        left_out={VERDICT, *others},
+        keeps_nulls=plan.keeps_nulls,
+        zone=zone,
     )
     return value if names is None else F.struct(*(F.col(quoted(name)) for name in names))
 

@@ -100,6 +100,16 @@ def test_all_columns_are_needed_where_others_may_matter():
     assert ways([schema_of(a={})], fields(a=T.LongType(), A=T.LongType())) is None
 
 
+@pytest.mark.unit
+@pytest.mark.parametrize(("zone", "expected"), [("Asia/Kolkata", ["a"]), ("CTT", None)])
+def test_zones_that_only_java_knows(zone, expected):
+    given = fields(a=T.ArrayType(T.TimestampType()))
+    assert (
+        columns_to_judge([schema_of(a={})], given, left_out=(), keeps_nulls=True, zone=zone)
+        == expected
+    )
+
+
 def test_plans_say_how_they_judge(tmp_path):
     assert repr(plan(rules={"a": "value.a > 0"})) == "<plan of rows of rows: rules: by columns>"
     by_cel = plan(rules={"a": "value.a > 0", "b": "value.b.exists(x, x > 1)"}, schema={})

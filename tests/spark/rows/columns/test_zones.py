@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfoNotFoundError
 import numpy as np
 import pytest
 
-from penstock.spark.rows.columns.zones import offset_texts, offsets_of
+from penstock.spark.rows.columns.zones import is_known, offset_texts, offsets_of
 
 pytestmark = pytest.mark.unit
 SUMMER, WINTER, EARLY = 1_720_000_000_000_000, 1_704_000_000_000_000, -5_000_000_000_000_000
@@ -41,3 +41,5 @@ def test_without_a_zone():
     assert offsets_of(np.array([0]), None) is None
     with pytest.raises(ZoneInfoNotFoundError):
         offsets_of(np.array([0]), "Nowhere/Town")
+    known = [is_known(name) for name in ("Asia/Kolkata", "+01:00", "Z", "CTT", "../x")]
+    assert known == [True, True, True, False, False]

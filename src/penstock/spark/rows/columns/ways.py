@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from penstock.spark.rows.columns.schema_judge import SchemaJudge
+from penstock.spark.rows.columns.zones import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -31,7 +32,7 @@ _SCALARS: Final[dict[str, tuple[pa.DataType, Any]]] = {
     "VarcharType": (pa.string(), "a"),
     "BinaryType": (pa.binary(), b"a"),
     "DateType": (pa.date32(), dt.date(2024, 2, 29)),
-    "TimestampType": (pa.timestamp("us", "UTC"), 0),
+    "TimestampType": (pa.timestamp("us"), 0),
     "TimestampNTZType": (pa.timestamp("us"), 0),
 }
 """Types of Spark that have the same JSON in every Java, each with a value."""
@@ -44,6 +45,7 @@ def columns_to_judge(
     *,
     left_out: Collection[str],
     keeps_nulls: bool,
+    zone: str = "UTC",
 ) -> list[str] | None:
     """Return the columns by which rows can be judged; None if that takes their values.
 
@@ -52,6 +54,7 @@ def columns_to_judge(
         fields: The fields of the frame's schema in Spark.
         left_out: The names of columns that are not part of the value.
         keeps_nulls: Whether a null field is null in the value, and not left out.
+        zone: The time zone of the session.
     """
     own = [field for field in fields if field.name not in left_out]
     names = {field.name.lower() for field in own}
@@ -63,12 +66,18 @@ def columns_to_judge(
     sample = _sample_of(columns) if columns else None
     if sample is None:
         return None
+    if any(map(_has_instants, columns)) and not is_known(zone):
+        return None
     kind, value = sample
     row = pa.array([value], kind)
     judges = [SchemaJudge(schema, keeps_nulls=keeps_nulls) for schema in schemas]
     if not all(judge.knows(row) for judge in judges):
         return None
     return [field.name for field in columns]
+
+
+def _has_instants(field: Any) -> bool:
+    return "timestamp" in field.dataType.simpleString()
 
 
 def _fields_of(schemas: Sequence[ColumnSchema]) -> set[str] | None:

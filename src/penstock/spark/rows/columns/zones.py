@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from functools import lru_cache
 from typing import Any, Final
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
@@ -18,6 +18,15 @@ _FIRST_S: Final = -62_135_510_400
 """The second day of the first year that Python has."""
 _LAST_S: Final = 253_402_214_400
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def is_known(name: str) -> bool:
+    """Return whether there is a zone here; Java has some more names."""
+    try:
+        offsets_of(np.zeros(1, np.int64), name)
+    except (ZoneInfoNotFoundError, ValueError):
+        return False
+    return True
 
 
 def offsets_of(micros: Any, name: str | None) -> Any:
