@@ -51,8 +51,8 @@ class BySchema:
             not_known = {position: set() for position in refused}
             texts = [values[position] for position in refused]
             for condition, check in self._checks.items():
-                for at in check.unfit(texts):
-                    not_known[refused[at]].add(condition)  # type: ignore[attr-defined]
+                for index in check.unfit(texts):
+                    not_known[refused[index]].add(condition)  # type: ignore[attr-defined]
         if self._longest_of(values) > self.longest:
             for position, value in enumerate(values):
                 if value is not None and len(value) > self.longest:

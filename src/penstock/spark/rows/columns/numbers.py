@@ -173,13 +173,13 @@ class _LongDecimals:
             return of_two(0, limit)
         margin = abs(limit) * _MARGIN
         verdict: Verdict = None
-        for is_there, known in (
+        for is_there, outcome in (
             (self._are(limit), of_two(0, 0)),
             (pc.greater(self._doubles, limit + margin), of_two(1, 0)),
             (pc.less(self._doubles, limit - margin), of_two(0, 1)),
         ):
             if is_there is not None:
-                verdict = chosen(is_there.fill_null(fill_value=False), known, verdict)
+                verdict = chosen(is_there.fill_null(fill_value=False), outcome, verdict)
         return verdict
 
     def are_whole(self) -> Verdict:

@@ -74,10 +74,10 @@ class Booleans(Part):
         self._array = array
 
     def is_one_of(self, constants: Sequence[Any]) -> Verdict:
-        wanted = {constant for constant in constants if isinstance(constant, bool)}
-        if len(wanted) != 1:
-            return bool(wanted)
-        return self._array if wanted == {True} else pc.invert(self._array)
+        constants_of_kind = {constant for constant in constants if isinstance(constant, bool)}
+        if len(constants_of_kind) != 1:
+            return bool(constants_of_kind)
+        return self._array if constants_of_kind == {True} else pc.invert(self._array)
 
 
 class NumbersPart(Part):
@@ -98,17 +98,21 @@ class NumbersPart(Part):
                 self.is_of_kind = chosen(finite, True, None)
 
     def is_one_of(self, constants: Sequence[Any]) -> Verdict:
-        wanted = [
+        constants_of_kind = [
             constant
             for constant in constants
             if isinstance(constant, (int, float)) and not isinstance(constant, bool)
         ]
-        if wanted and self.numbers is None:
+        if constants_of_kind and self.numbers is None:
             return None
         verdict: Verdict = any_of(
-            [self.numbers.compared("const", constant) for constant in wanted if self.numbers]
+            [
+                self.numbers.compared("const", constant)
+                for constant in constants_of_kind
+                if self.numbers
+            ]
         )
-        return verdict if wanted or self.is_of_kind is True else None
+        return verdict if constants_of_kind or self.is_of_kind is True else None
 
 
 class Strings(Part):
@@ -131,15 +135,17 @@ class Texts(Part):
         self._given = array
 
     def is_one_of(self, constants: Sequence[Any]) -> Verdict:
-        wanted = [constant for constant in constants if isinstance(constant, str)]
-        if not wanted:
+        constants_of_kind = [constant for constant in constants if isinstance(constant, str)]
+        if not constants_of_kind:
             return False
         # Spark replaces bytes that are no text.
-        if self._array is None or any(_REPLACEMENT in text for text in wanted):
+        if self._array is None or any(_REPLACEMENT in text for text in constants_of_kind):
             return None
-        if len(wanted) <= _FEW:
-            return self._known(any_of([pc.equal(self._array, text) for text in wanted]))
-        return self._known(pc.is_in(self._array, value_set=pa.array(wanted, self._array.type)))
+        if len(constants_of_kind) <= _FEW:
+            return self._known(any_of([pc.equal(self._array, text) for text in constants_of_kind]))
+        return self._known(
+            pc.is_in(self._array, value_set=pa.array(constants_of_kind, self._array.type))
+        )
 
     @property
     def lengths(self) -> pa.Array | None:  # type: ignore[override]
@@ -229,12 +235,12 @@ class Struct(Part):
 
     def __init__(self, array: pa.StructArray) -> None:
         self._array = array
-        self.positions = {field.name: at for at, field in enumerate(array.type)}
+        self.positions = {field.name: index for index, field in enumerate(array.type)}
 
     def field(self, name: str) -> pa.Array | None:
         """Return the column of a field; None without such a field."""
-        at = self.positions.get(name)
-        return None if at is None else self._array.field(at)
+        index = self.positions.get(name)
+        return None if index is None else self._array.field(index)
 
     def is_one_of(self, constants: Sequence[Any]) -> Verdict:
         return None if any(isinstance(constant, dict) for constant in constants) else False

@@ -52,8 +52,8 @@ def row_texts(array: pa.Array, *, keeps_nulls: bool) -> pa.Array:
 
 def _of_struct(array: pa.StructArray, *, keeps_nulls: bool) -> pa.Array:
     pieces: list[Any] = []
-    for at, field in enumerate(array.type):
-        column = array.field(at)
+    for index, field in enumerate(array.type):
+        column = array.field(index)
         name = f"{json.dumps(field.name, ensure_ascii=False)}:"
         texts = row_texts(column, keeps_nulls=keeps_nulls)
         if keeps_nulls or not column.null_count:
@@ -72,9 +72,9 @@ def _of_map(array: pa.MapArray, *, keeps_nulls: bool) -> pa.Array:
     entries = pc.list_flatten(lists)
     names = entries.field("key")
     is_text = pa.types.is_string(names.type)
-    written = _of_text(names) if is_text else _joined('"', names.cast(pa.string()), '"')
+    name_texts = _of_text(names) if is_text else _joined('"', names.cast(pa.string()), '"')
     values = row_texts(entries.field("value"), keeps_nulls=keeps_nulls)
-    return _joined("{", _lists(lists, _joined("", written, ":", values)), "}")
+    return _joined("{", _lists(lists, _joined("", name_texts, ":", values)), "}")
 
 
 def _lists(array: pa.ListArray, items: pa.Array) -> pa.Array:
@@ -105,8 +105,8 @@ def _of_text(array: pa.Array) -> pa.Array:
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:  # as Spark replaces what is no text
-        given = array.cast(pa.binary()).to_pylist()
-        texts = [text if text is None else text.decode(errors="replace") for text in given]
+        contents = array.cast(pa.binary()).to_pylist()
+        texts = [text if text is None else text.decode(errors="replace") for text in contents]
         array = pa.array(texts, pa.string())
     has_escapes = pc.match_substring_regex(array, _ESCAPED).fill_null(fill_value=False)
     plain = _joined('"', array, '"')

@@ -182,8 +182,8 @@ class SchemaJudge:
         verdicts = [self._of(each, part) for each in schema[word]]
         opposites = [opposite(verdict) for verdict in verdicts]
         alone = [
-            all_of([verdict, *opposites[:at], *opposites[at + 1 :]])
-            for at, verdict in enumerate(verdicts)
+            all_of([verdict, *opposites[:index], *opposites[index + 1 :]])
+            for index, verdict in enumerate(verdicts)
         ]
         return any_of(alone)
 

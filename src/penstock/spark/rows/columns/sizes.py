@@ -38,7 +38,9 @@ def _of_text(array: pa.Array) -> float:
 
 def _of_struct(array: pa.StructArray) -> float:
     names = sum(_ESCAPED * len(field.name.encode()) + 4 for field in array.type)
-    return names + 2 + sum(longest_text(array.field(at)) for at in range(array.type.num_fields))
+    return (
+        names + 2 + sum(longest_text(array.field(index)) for index in range(array.type.num_fields))
+    )
 
 
 def _of_list(array: pa.ListArray) -> float:

@@ -61,8 +61,8 @@ def columns_to_judge(
     lowered = {name.lower() for name in left_out}
     if len(names) < len(own) or names & lowered:  # Spark may not tell such names apart
         return None
-    wanted = _fields_of(schemas)
-    columns = [field for field in own if wanted is None or field.name in wanted]
+    names_read = _fields_of(schemas)
+    columns = [field for field in own if names_read is None or field.name in names_read]
     sample = _sample_of(columns) if columns else None
     if sample is None:
         return None
@@ -114,6 +114,6 @@ def _sample_of(fields: Sequence[Any]) -> tuple[pa.DataType, Any] | None:
     samples = {field.name: _sample(field.dataType) for field in fields}
     if len(samples) < len(fields) or None in samples.values():
         return None
-    known = {name: sample for name, sample in samples.items() if sample is not None}
-    kind = pa.struct([(name, sample[0]) for name, sample in known.items()])
-    return kind, {name: sample[1] for name, sample in known.items()}
+    types_and_values = {name: sample for name, sample in samples.items() if sample is not None}
+    kind = pa.struct([(name, sample[0]) for name, sample in types_and_values.items()])
+    return kind, {name: sample[1] for name, sample in types_and_values.items()}
