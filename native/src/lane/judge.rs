@@ -259,7 +259,7 @@ impl InSteps {
     }
 }
 
-/// What was found about a batch.
+/// The thread's judgment of a batch.
 enum Found {
     /// All records are accepted: so many.
     Accepted(usize),

@@ -23,7 +23,7 @@ const WINDOW_MAX: usize = 1 << 27;
 const BLOCK_MAX: usize = 128 * 1024;
 /// With less than a block the library reads no frame at once.
 const PIECE: usize = BLOCK_MAX / 2;
-/// The most blocks: each takes time, even without content. Clients fill blocks, or divide full ones
+/// The most blocks: each takes time, even without content. Clients fill blocks, or divide full blocks
 /// into a few.
 const BLOCKS_MAX: usize = 1024;
 const RUN: u32 = 1;

@@ -119,7 +119,7 @@ class Supervisor:
         self._children: dict[Worker, Child] = {}
         self._timed_out = TimedOutBatches()
         self._instances = InstanceUsage()
-        self._retiring: dict[tuple[str, str], float] = {}
+        self._retirements: dict[tuple[str, str], float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._open_event = asyncio.Event()
         self._idle = asyncio.Event()
@@ -281,16 +281,16 @@ class Supervisor:
         if self.rings is None:
             self._close_instance(topic, name)
         else:
-            self._retiring[topic, name] = self._clock.now() + _RETIRE_S
+            self._retirements[topic, name] = self._clock.now() + _RETIRE_S
 
     def _retire_unused(self, rings: WorkerRings) -> None:
         """Close the instances that no batch of a ring needs any more."""
         now = self._clock.now()
-        for (topic, name), due in list(self._retiring.items()):
+        for (topic, name), due in list(self._retirements.items()):
             if self._instances.is_known(topic, name):
-                del self._retiring[topic, name]  # it is in use again
+                del self._retirements[topic, name]  # it is in use again
             elif now >= due and not rings.use_instance(topic, name):
-                del self._retiring[topic, name]
+                del self._retirements[topic, name]
                 self._close_instance(topic, name)
 
     def _close_instance(self, topic: str, name: str) -> None:
