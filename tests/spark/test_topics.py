@@ -47,7 +47,7 @@ def test_each_topic_is_judged_by_its_own_policies(command, file, topics, prefix)
     assert f"warning: no policy of {file} judges topic {topics[2]}\n" in done.err
     done = command("audit", file, "--topic", f"{topics[1]},{topics[0]}", "--from", "latest")
     assert "0 records judged" in done.out, done
-    assert f"warning: {topics[1]},{topics[0]}: there is no record to judge" in done.err
+    assert f"warning: {topics[1]},{topics[0]}: there are no records to judge" in done.err
     assert "no policy" not in done.err
 
 

@@ -93,7 +93,7 @@ complete -c penstock -n '_shtab_penstock_using explain' -l header -x -d 'with --
 complete -c penstock -n '_shtab_penstock_using explain' -l bootstrap-server -x -d 'with --offset: the cluster'
 complete -c penstock -n '_shtab_penstock_using explain' -l show-payloads -d 'show keys, values and headers'
 complete -c penstock -n '_shtab_penstock_using explain; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the gateway'"'"'s configuration file'
-complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a suggest -d 'Suggest a JSON Schema and rules from a sample of stored records, or of the rows of a table.'
+complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a suggest -d 'Suggest a JSON Schema and rules from a sample of stored records or rows.'
 complete -c penstock -n '_shtab_penstock_using suggest' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using suggest' -l topic -x -d 'the topic'
 complete -c penstock -n '_shtab_penstock_using suggest' -l bootstrap-server -x -d 'the cluster (default: the file'"'"'s upstream.bootstrap.servers)'

@@ -35,7 +35,7 @@ COMMANDS: Final = {
     "check": "Load everything as the gateway would, and print the plan for each topic pattern.",
     "policies": "List the policies that you can name, with their keys.",
     "explain": "Judge single records, and show what each policy received and decided.",
-    "suggest": "Suggest a JSON Schema and rules from a sample of stored records.",
+    "suggest": "Suggest a JSON Schema and rules from a sample of stored records or rows.",
     "audit": "Judge stored records, and report which of them the policies would refuse.",
     "split": "Write accepted records to one target, and refused records (dead letters) to another.",
     "redact": "Rewrite stored records with the file's interceptors (KIP-905).",

@@ -1,4 +1,4 @@
-"""Suggest a JSON Schema and rules from a sample of stored records, or of the rows of a table.
+"""Suggest a JSON Schema and rules from a sample of stored records or rows.
 
 It suggests a JSON Schema (types, required properties, formats), conditions (ranges and texts in
 the sample), and required keys and headers, each with the share of the sample that it would refuse.
