@@ -195,12 +195,12 @@ def test_a_message_is_read_before_a_batch_that_was_written_after_it(memory, sock
     ours, theirs = sockets
 
     class Learning(FakeJudge):
-        def judge_in_ring(self, plan, version, partition, topic_id, records):
+        def judge_in_ring(self, plan, version, partition, topic_id, client, records):
             if records == b"second":
                 ours.send(b"a message")
                 memory.look_first()
                 memory.write(b"third")
-            return super().judge_in_ring(plan, version, partition, topic_id, records)
+            return super().judge_in_ring(plan, version, partition, topic_id, client, records)
 
     judge = Learning()
     batches = batches_of(memory, theirs, judge)
@@ -217,7 +217,7 @@ def test_shared_values_are_sent_before_the_verdict_and_the_outcome(memory, socke
     ours, theirs = sockets
 
     class Sharing(FakeJudge):
-        def judge_in_ring(self, plan, version, partition, topic_id, records):
+        def judge_in_ring(self, plan, version, partition, topic_id, client, records):
             self.counts = b"shared values"
             return replace(ACCEPTED)
 

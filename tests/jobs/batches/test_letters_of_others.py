@@ -148,7 +148,11 @@ def test_a_share_groups_letter_whose_record_is_gone():
     assert [dict(row.headers)["__dlq.errors.group"] for row in found["parked"]] == [b"readers"]
 
 
-BYTES = st.one_of(st.none(), st.binary(max_size=8))
+# Hypothesis also draws what it finds in code: the interceptor of redriving handles these itself.
+OF_REPAIR = (b"drop", b"bad ")
+BYTES = st.one_of(
+    st.none(), st.binary(max_size=8).filter(lambda data: not data.startswith(OF_REPAIR))
+)
 PLACES = st.tuples(
     st.sampled_from(["orders", "payments", "orders-retry-0"]),
     st.integers(0, 2**31 - 1),

@@ -270,8 +270,7 @@ def _descriptors() -> Iterator[Gauge]:
     if descriptor_count is not None:
         yield Gauge(
             "process_open_fds",
-            "Open file descriptors of the gateway's process. A client takes two, in native threads "
-            "four.",
+            "Open file descriptors of the gateway's process.",
             (),
             {(): descriptor_count},
         )
