@@ -13,6 +13,7 @@ from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from penstock.configuration.properties import load_properties, resolve_variables
 from penstock.jobs.suggestions.conditions import conditions_of
 from penstock.jobs.suggestions.profile import Profile
 from penstock.jobs.suggestions.proposals import propose
@@ -137,7 +138,7 @@ def test_numbers_at_the_edges_are_not_refused(numbers):
     assert set(refused(found).values()) == {0}
 
 
-@pytest.mark.parametrize("name", ["", " a", "a,b", "\n", "\b"])
+@pytest.mark.parametrize("name", ["", " a", "a,b", "\n", "\b", "${env:HOME}"])
 def test_headers_whose_names_no_list_can_have_are_not_proposed(name):
     found = propose("t", [record({"a": 1}, headers=[name, "trace"])] * 50, 0.01)
     (proposed,) = (own.keys for own in found.proposals if own.policy == "HeaderRequired")
@@ -218,6 +219,18 @@ def test_the_keys_match_the_proposals(tmp_path):
     policy = JsonSchema()
     policy.use_folder(tmp_path)
     policy.configure(own(names[0]))
+
+
+def test_texts_that_look_like_variables_are_themselves(tmp_path):
+    texts = ["${env:HOME}", "${amount}", "$5", "{}"]
+    given = [record({"price": texts[n % 4]}) for n in range(400)]
+    file = tmp_path / "suggested.properties"
+    lines = properties(propose("t", given, 0.05))
+    file.write_text("\n".join(["upstream.bootstrap.servers=127.0.0.1:1", *lines]))
+    values = resolve_variables(file, load_properties(file, file)[0])
+    configs = {key.split(".", 2)[2]: values[key] for key in values if key.endswith("rules.price")}
+    verdicts = judge(Rules, [*given[:4], record({"price": "/root"})], topic="t", configs=configs)
+    assert [each.outcome for each in verdicts] == ["accepted"] * 4 + ["refused"]
 
 
 def test_only_enumerations_contain_values_of_records():

@@ -93,8 +93,14 @@ def _enumeration(place: Profile, tolerance: float) -> tuple[str, str] | None:
         return None
     if sum(place.texts[text] for text in often) < total * (1 - tolerance):
         return None
-    listed = ", ".join(json.dumps(text, ensure_ascii=False) for text in sorted(often))
+    listed = ", ".join(map(_literal, sorted(often)))
     return f"{{}} in [{listed}]", f"{len(often)} texts"
+
+
+def _literal(text: str) -> str:
+    """Return a text in CEL, without what a file replaces (`${`), or `_guarded` (`{}`)."""
+    literal = json.dumps(text, ensure_ascii=False)
+    return literal.replace("$", "\\u0024").replace("{}", "\\u007b}")
 
 
 def _range(place: Profile, tolerance: float) -> tuple[str, str] | None:

@@ -148,8 +148,12 @@ def _of_keys_and_headers(topic: str, records: Sequence[Record], tolerance: float
 
 
 def _is_listable(name: str) -> bool:
-    """Return whether a name can stand in a list: blanks at its ends would be left out."""
-    return name.strip() == name != "" and "," not in name and name.isprintable()
+    """Return whether a name can stand in a list of a file.
+
+    Blanks at its ends would be left out, and what `${` begins be replaced.
+    """
+    is_plain = "," not in name and "${" not in name and name.isprintable()
+    return name.strip() == name != "" and is_plain
 
 
 def _why_no_schema(records: Sequence[Record], values: int, objects: int) -> str:
