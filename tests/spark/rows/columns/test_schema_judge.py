@@ -1,5 +1,6 @@
 """Columns are judged as their texts are, or not at all."""
 
+import decimal
 import json
 import random
 
@@ -113,3 +114,56 @@ def test_items_that_take_many_steps_are_not_judged():
     ]
     schema = {"properties": {"l": {"items": {"enum": list(range(100))}}}}
     assert judge(schema).fits(rows).to_pylist() == [False]
+
+
+LONG = pa.array([decimal.Decimal("9007199254740993.00")], pa.decimal128(20, 2))
+EMBEDDED = {
+    "properties": {"a": {"$ref": "#/$defs/s/properties/b"}},
+    "$defs": {
+        "s": {"$id": "http://x/s", "properties": {"b": {"$ref": "#/$defs/c"}},
+              "$defs": {"c": {"type": "number"}}},
+        "c": {},
+    },
+}  # fmt: skip
+MANY = {
+    "allOf": [
+        {"properties": {"a": {"items": {"allOf": [{"minimum": -i - j} for j in range(14)]}}}}
+        for i in range(4)
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "column"),
+    [
+        ({"properties": {"a": {"minimum": 2**53 + 1}}}, LONG),
+        ({"properties": {"a": {"const": 2**53 + 1}}}, LONG),
+        (EMBEDDED, pa.array(["x"])),
+        (MANY, pa.array([[1] * 5000] * 300)),
+    ],
+)
+def test_what_a_text_is_refused_for_does_not_fit(schema, column):
+    rows = pa.StructArray.from_arrays([column], ["a"])
+    assert refused_texts(schema, rows, keeps_nulls=True)
+    assert not any(judge(schema).fits(rows).to_pylist())
+
+
+def test_the_decimal_context_of_a_process_does_not_matter():
+    rows = pa.StructArray.from_arrays([pa.array([1234561, 1234564])], ["a"])
+    with decimal.localcontext(prec=3):
+        fits = judge({"properties": {"a": {"minimum": 1234564}}}).fits(rows)
+    assert fits.to_pylist() == [False, True]
+
+
+def test_a_chain_of_references_ends_soon():
+    chain = {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(60)}
+    schema = {"properties": {"a": {"$ref": "#/$defs/0"}}, "$defs": {**chain, "60": {}}}
+    rows = pa.StructArray.from_arrays([pa.array([1])], ["a"])
+    assert judge(schema).fits(rows).to_pylist() == [False]
+
+
+def test_keys_of_either_kind_of_string_are_escaped():
+    for kind in (pa.string(), pa.large_string()):
+        column = pa.array([[('a"b', 1)]], pa.map_(kind, pa.int64()))
+        rows = pa.StructArray.from_arrays([column], ["m"])
+        assert row_texts(rows, keeps_nulls=True).to_pylist() == ['{"m":{"a\\"b":1}}']

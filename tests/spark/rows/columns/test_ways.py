@@ -1,5 +1,7 @@
 """Which plans and frames are judged by columns, and that their verdicts are those by values."""
 
+from functools import reduce
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -51,6 +53,9 @@ schema:
 """
 
 
+DEEP = reduce(lambda kind, _: T.ArrayType(kind), range(128), T.LongType())
+
+
 def schema_of(**properties):
     schema = {"type": "object", "properties": properties}
     return ColumnSchema(schema, 2020, False, names_read(schema))
@@ -76,6 +81,8 @@ def ways(schemas, given, left_out=("verdict",)):
         (schema_of(a={"pattern": "^x"}), fields(a=T.TimestampType()), None),
         (schema_of(a={"type": "string"}), fields(a=T.TimestampType()), ["a"]),
         (schema_of(a={}), fields(a=T.DayTimeIntervalType()), None),
+        (schema_of(a={}), fields(a=T.LongType(), b=T.VariantType()), None),
+        (schema_of(a={}), fields(a=T.LongType(), b=DEEP), None),
         (schema_of(a={}), fields(a=T.MapType(T.DateType(), T.LongType())), None),
         (schema_of(a={}), fields(a=T.MapType(T.LongType(), T.LongType())), ["a"]),
         (schema_of(a={}), fields(a=T.ArrayType(T.FloatType())), None),

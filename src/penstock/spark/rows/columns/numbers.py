@@ -69,7 +69,7 @@ def numbers_of(array: pa.Array, draft: int) -> Numbers | None:
     if kind.precision > _EXACT_DIGITS or kind.scale < 0:
         return _LongDecimals(array, draft)
     quantum = Decimal(1).scaleb(-kind.scale)
-    most = (Decimal(10) ** kind.precision - 1) * quantum
+    most = Decimal((0, (9,) * kind.precision, -kind.scale))
     return _Exact(array, quantum, -most, most)
 
 
@@ -90,8 +90,9 @@ class _Exact:
         exact = self._exact(limit)
         if exact is None:
             return None
-        floor = exact / self._quantum
-        floor = floor.to_integral_value(ROUND_FLOOR, _WIDE) * self._quantum
+        # A policy may have changed the decimal context of its process.
+        whole = _WIDE.divide(exact, self._quantum).to_integral_value(ROUND_FLOOR, _WIDE)
+        floor = _WIDE.multiply(whole, self._quantum)
         vectorised, of_two = _COMPARISONS[keyword]
         if floor != exact:  # no number of the column is between both
             if keyword == "const":
@@ -190,8 +191,13 @@ class _LongDecimals:
         return None
 
     def _are(self, limit: Number) -> pa.BooleanArray | None:
-        """Return which are this number, digit by digit; None if the column cannot have it."""
+        """Return which are this number, digit by digit; None if the column cannot have it.
+
+        The text of a number with a fraction is a double, also if all its digits are zeros.
+        """
+        if self._array.type.scale > 0 and abs(limit) >= _WHOLE_BELOW:
+            return None
         try:
             return pc.equal(self._array, pa.scalar(Decimal(repr(limit)), self._array.type))
-        except pa.ArrowInvalid:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None

@@ -71,8 +71,9 @@ def _of_map(array: pa.MapArray, *, keeps_nulls: bool) -> pa.Array:
     lists = entries_of(array)
     entries = pc.list_flatten(lists)
     names = entries.field("key")
-    is_text = pa.types.is_string(names.type)
-    name_texts = _of_text(names) if is_text else _joined('"', names.cast(pa.string()), '"')
+    is_text = pa.types.is_string(names.type) or pa.types.is_large_string(names.type)
+    plain = names.cast(pa.string())
+    name_texts = _of_text(plain) if is_text else _joined('"', plain, '"')
     values = row_texts(entries.field("value"), keeps_nulls=keeps_nulls)
     return _joined("{", _lists(lists, _joined("", name_texts, ":", values)), "}")
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _MOST_STEPS: Final = 5000
 """Steps for a row: half of those that each text has, whatever its length."""
-_MOST_STEPS_OF_ITEM: Final = 16
-"""Steps for an item, whose text has two bytes at least, and so 32 steps."""
+_MOST_STEPS_OF_ITEMS: Final = 16
+"""Steps for one item of each list: the text of an item has two bytes at least, and so 32 steps."""
 _MOST_LEVELS: Final = 100
 _MOST_ALTERNATIVES: Final = 8
 _NOTES: Final = frozenset(
@@ -75,7 +75,7 @@ class SchemaJudge:
         self._judges_formats = schema.formats
         self._longest = schema.longest
         self._keeps_nulls = keeps_nulls
-        self._steps = 0
+        self._steps = self._steps_of_items = 0
         self._level = 0
         self._knows_all = True
 
@@ -100,9 +100,10 @@ class SchemaJudge:
     def _verdict(self, rows: pa.StructArray) -> Verdict:
         if longest_text(rows) > self._longest:
             return None
-        self._steps = 0
+        self._steps = self._steps_of_items = 0
         verdict = self._of(self._root, part_of(rows, self._draft))
-        return verdict if self._steps <= _MOST_STEPS else None
+        has_few = self._steps <= _MOST_STEPS and self._steps_of_items <= _MOST_STEPS_OF_ITEMS
+        return verdict if has_few else None
 
     def _judged(self, schema: Any, array: pa.Array) -> Verdict:
         """Judge the values of a column, of which some may be null."""
@@ -124,6 +125,8 @@ class SchemaJudge:
 
     def _of(self, schema: Any, part: Part) -> Verdict:
         self._steps += 1
+        if self._steps > _MOST_STEPS:
+            return None
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict) or self._level == _MOST_LEVELS:
@@ -168,6 +171,8 @@ class SchemaJudge:
             if not isinstance(target, dict) or step not in target:
                 return None
             target = target[step]
+            if isinstance(target, dict) and not _IDS.isdisjoint(target):
+                return None  # references in it may start there
         return self._of(target, part)
 
     def _all(self, schema: Mapping[str, Any], word: str, part: Part) -> Verdict:
@@ -247,7 +252,8 @@ class SchemaJudge:
         assert isinstance(part, Items)
         steps = self._steps
         verdict = part.all(lambda items: self._judged(schema, items))
-        return None if self._steps - steps > _MOST_STEPS_OF_ITEM else verdict
+        self._steps_of_items += self._steps - steps
+        return verdict
 
     def _required(self, schema: Mapping[str, Any], word: str, part: Part) -> Verdict:
         if part.kind != "object":

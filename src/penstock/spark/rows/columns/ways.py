@@ -36,6 +36,8 @@ _SCALARS: Final[dict[str, tuple[pa.DataType, Any]]] = {
     "TimestampNTZType": (pa.timestamp("us"), 0),
 }
 """Types of Spark that have the same JSON in every Java, each with a value."""
+_MOST_LEVELS: Final = 100
+"""Below those that a text may have."""
 _KEYS: Final = frozenset(("StringType", "ByteType", "ShortType", "IntegerType", "LongType"))
 
 
@@ -60,6 +62,8 @@ def columns_to_judge(
     names = {field.name.lower() for field in own}
     lowered = {name.lower() for name in left_out}
     if len(names) < len(own) or names & lowered:  # Spark may not tell such names apart
+        return None
+    if any(_levels(field.dataType) > _MOST_LEVELS for field in own):  # also of those not read
         return None
     names_read = _fields_of(schemas)
     columns = [field for field in own if names_read is None or field.name in names_read]
@@ -87,6 +91,18 @@ def _fields_of(schemas: Sequence[ColumnSchema]) -> set[str] | None:
             return None
         fields |= schema.fields
     return fields
+
+
+def _levels(kind: Any) -> int:
+    """Return how many levels the JSON of a type may have; those of a variant have no limit."""
+    name = type(kind).__name__
+    if name == "StructType":
+        return 1 + max((_levels(field.dataType) for field in kind.fields), default=0)
+    if name == "ArrayType":
+        return 1 + _levels(kind.elementType)
+    if name == "MapType":
+        return 1 + _levels(kind.valueType)
+    return _MOST_LEVELS + 1 if name == "VariantType" else 0
 
 
 def _sample(kind: Any) -> tuple[pa.DataType, Any] | None:
