@@ -142,7 +142,7 @@ MANY = {
         (MANY, pa.array([[1] * 5000] * 300)),
     ],
 )
-def test_what_a_text_is_refused_for_does_not_fit(schema, column):
+def test_columns_whose_text_is_refused_do_not_fit(schema, column):
     rows = pa.StructArray.from_arrays([column], ["a"])
     assert refused_texts(schema, rows, keeps_nulls=True)
     assert not any(judge(schema).fits(rows).to_pylist())
