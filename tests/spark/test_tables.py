@@ -113,16 +113,23 @@ CASES = {
     "is_in_range": {None: True, 1: True, 10: True, 0: False, 10.5: False},
     "is_not_in_range": {None: True, 1: False, 10: False, 0: True, 10.5: True},
     "regex_match": {None: True, "b": True, "bB": False},
-    "is_valid_timestamp": {"2026-01-31T00:00:00Z": True, "2026-01-32": False},
+    "is_valid_timestamp": {
+        None: True,
+        "1899-01-31T00:00:00Z": True,
+        "2026-01-31T00:00:00Z": True,
+        "2026-01-32": False,
+    },
     "is_not_in_future": {
+        None: True,
         (NOW - dt.timedelta(hours=1)).isoformat(): True,
         (NOW + dt.timedelta(hours=1)).isoformat(): False,
     },
     "is_not_older_than_n_days": {
+        None: True,
         (NOW - dt.timedelta(days=6)).isoformat(): True,
         (NOW - dt.timedelta(days=8)).isoformat(): False,
     },
-    "is_ipv4_address_in_cidr": {"10.0.0.1": True, "10.0.0": False},
+    "is_valid_ipv4_address": {None: True, "10.0.0.1": True, "10.0.0": False},
 }
 
 
@@ -135,6 +142,8 @@ def rules_of_checks():
         ]
         if all_conditions:
             names = code(checks)
+            if "a Python class" in conditions:
+                names = names[: len(all_conditions)]
             if len(all_conditions) == 1:
                 all_conditions *= len(names)
             rules |= dict(zip(names, all_conditions, strict=True))
