@@ -25,7 +25,7 @@ from penstock.cli.jobs.arguments import (
 )
 from penstock.cli.jobs.job import show_counts, warn
 from penstock.cli.jobs.local_job import LocalJob
-from penstock.cli.jobs.row_input import TOPIC, add_rows_arguments, check_rows, rows_of
+from penstock.cli.jobs.row_input import TOPIC, add_rows_arguments, check_rows_options, rows_of
 from penstock.cli.jobs.spark_job import job, on_spark
 from penstock.cli.jobs.stream_lines import one_line
 from penstock.cli.output.policy_output import policies_run
@@ -168,7 +168,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _rows(options: argparse.Namespace) -> int:
-    check_rows(options, _NOT_FOR_ROWS)
+    check_rows_options(options, _NOT_FOR_ROWS)
     options.topic = options.topic or TOPIC
     baseline = _baseline(options)
     _check_folders(options)

@@ -17,13 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import CommandError, ExitCode
-from penstock.cli.jobs.arguments import add_spark_arguments, positive_number, ratio
+from penstock.cli.jobs.arguments import (
+    add_cluster_argument,
+    add_spark_arguments,
+    positive_number,
+    ratio,
+)
 from penstock.cli.jobs.job import check_no_range
-from penstock.cli.jobs.row_input import TOPIC, add_rows_arguments, check_rows, rows_of
+from penstock.cli.jobs.row_input import TOPIC, add_rows_arguments, check_rows_options, rows_of
 from penstock.cli.output.printable import printable
 from penstock.cli.output.record_lines import records_in_file
 from penstock.configuration import ConfigurationError, load_configuration
-from penstock.configuration.arguments import bootstrap_servers
 from penstock.jobs.plan import policies_of
 from penstock.jobs.topics.excerpt import excerpt
 from penstock.jobs.topics.excerpt_reading import Reading, reader_of
@@ -61,12 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the gateway's configuration file; with --rows, it can be left out",
     )
     parser.add_argument("--topic", metavar="T", help="the topic")
-    parser.add_argument(
-        "--bootstrap-server",
-        type=bootstrap_servers,
-        metavar="HOST:PORT",
-        help="the cluster (default: the file's upstream.bootstrap.servers)",
-    )
+    add_cluster_argument(parser)
     parser.add_argument(
         "--input",
         metavar="RECORDS.jsonl",
@@ -138,7 +137,7 @@ def _check(options: argparse.Namespace) -> None:
         ConfigurationError: One is missing, or does not apply.
     """
     if options.rows:
-        check_rows(options, _NOT_FOR_ROWS)
+        check_rows_options(options, _NOT_FOR_ROWS)
         options.topic = options.topic or TOPIC
         if options.file is not None:
             policies_of(options.file, needs_cluster=False)

@@ -21,12 +21,7 @@ _MASTER: Final = re.compile(
 def add_job_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of every Spark command."""
     parser.add_argument("file", metavar="FILE", help="the gateway's configuration file")
-    parser.add_argument(
-        "--bootstrap-server",
-        type=bootstrap_servers,
-        metavar="HOST:PORT",
-        help="the cluster (default: the file's upstream.bootstrap.servers)",
-    )
+    add_cluster_argument(parser)
     add_spark_arguments(parser)
     parser.add_argument(
         "--local",
@@ -40,6 +35,16 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the number of consecutive records of a stored batch that a RecordsPolicy (KIP-686) "
         "gets at a time (default 1)",
+    )
+
+
+def add_cluster_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that names another cluster than the file's."""
+    parser.add_argument(
+        "--bootstrap-server",
+        type=bootstrap_servers,
+        metavar="HOST:PORT",
+        help="the cluster (default: the file's upstream.bootstrap.servers)",
     )
 
 

@@ -32,7 +32,7 @@ def add_rows_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_rows(options: argparse.Namespace, unused: Mapping[str, str]) -> None:
+def check_rows_options(options: argparse.Namespace, unused: Mapping[str, str]) -> None:
     """Check the options of a command over rows.
 
     Args:
