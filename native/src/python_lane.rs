@@ -19,7 +19,7 @@ use crate::lane::relay::{self, Limits, Passed, Receiving, State};
 use crate::lane::slices::Slice;
 use crate::lane::table::{self, Action, Topic};
 use crate::lane::threads::{self, Adopted};
-use crate::lane::worked::{Early, Sender, Worked};
+use crate::lane::worked::{Early, Observers, Sender, Worked};
 use crate::python_json::JsonSchema;
 use crate::python_ring::RingPool;
 use crate::python_tls::Tls;
@@ -38,10 +38,14 @@ type Accepted = (String, String, u64, Vec<u64>, f64);
 type OutcomeFields<'py> = (Bound<'py, PyBytes>, u64, u64, bool, f64, f64);
 /// Topic, its id if the request has it, partition, the outcome.
 type EarlyOutcome<'py> = (String, Option<[u8; 16]>, i32, OutcomeFields<'py>);
+/// The names of policies, their plan, encoded, whether one takes the client, and their workers.
+type Part<'py> = (String, Vec<u8>, bool, PyRef<'py, RingPool>);
+/// Native judges, the policies that clients wait for, and those that only observe.
+type Judging<'py> = (Vec<PyRef<'py, Judge>>, Option<Part<'py>>, Option<Part<'py>>);
 type Figures = (usize, usize, usize, bool, f64, u64, Option<usize>, f64);
 /// Policies, buckets of batches, seconds altogether.
 type Waited = (String, Vec<u64>, f64);
-type Collected = (Vec<Counted>, Vec<Counted>, Vec<Accepted>, u64, u64, Vec<Waited>);
+pub type Collected = (Vec<Counted>, Vec<Counted>, Vec<Accepted>, u64, u64, Vec<Waited>);
 
 /// Accepts the batches of topics by Penstock's own policies.
 ///
@@ -161,37 +165,25 @@ impl Table {
         self.0.know_id(id, name.as_bytes(), topic(name, &judges, unnumbered));
     }
 
-    /// Remember a topic whose batches workers judge, by its name until a time.
-    #[pyo3(signature = (name, policies, plan, topic_id, pool, until, *, takes_client=false))]
-    #[allow(clippy::too_many_arguments)] // each is an argument in Python
+    /// Remember a topic whose batches workers judge, by its name until a time; with `unnumbered`, only
+    /// those without a producer id. `topic_id` is its id; zeros if it is not needed.
+    #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
     fn know_worked_name(
         &self,
         name: &str,
-        policies: &str,
-        plan: &[u8],
         topic_id: [u8; 16],
-        pool: &RingPool,
+        judging: Judging<'_>,
+        unnumbered: bool,
         until: f64,
-        takes_client: bool,
     ) {
-        let worked = Worked::new(name, policies, plan, topic_id, Arc::clone(&pool.inner))
-            .with_client(takes_client);
+        let worked = worked(name, topic_id, judging, unnumbered);
         self.0.know_name(name.as_bytes(), Topic::Worked(Arc::new(worked)), until);
     }
 
     /// The same by its id.
-    #[pyo3(signature = (id, name, policies, plan, pool, *, takes_client=false))]
-    fn know_worked_id(
-        &self,
-        id: [u8; 16],
-        name: &str,
-        policies: &str,
-        plan: &[u8],
-        pool: &RingPool,
-        takes_client: bool,
-    ) {
-        let worked = Worked::new(name, policies, plan, id, Arc::clone(&pool.inner))
-            .with_client(takes_client);
+    #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
+    fn know_worked_id(&self, id: [u8; 16], name: &str, judging: Judging<'_>, unnumbered: bool) {
+        let worked = worked(name, id, judging, unnumbered);
         self.0.know_id(id, name.as_bytes(), Topic::Worked(Arc::new(worked)));
     }
 
@@ -232,6 +224,26 @@ fn early<'py>(py: Python<'py>, of: &Early) -> EarlyOutcome<'py> {
     let (topic, plan) = (of.topic.labels.topic.to_string(), PyBytes::new(py, &of.topic.plan));
     let outcome = (plan, of.ring, of.number, of.is_accepted, of.took_s, of.waited_s);
     (topic, of.topic_id, of.partition, outcome)
+}
+
+fn worked(
+    name: &str,
+    id: [u8; 16],
+    (judges, waited, observed): Judging<'_>,
+    unnumbered: bool,
+) -> Worked {
+    let topic = waited.map_or_else(
+        || Worked::unawaited(name),
+        |(policies, plan, takes_client, pool)| {
+            let pool = Arc::clone(&pool.inner);
+            Worked::new(name, &policies, &plan, id, pool).with_client(takes_client)
+        },
+    );
+    let judged = judges.iter().map(|judge| Judged::new(name, Arc::clone(judge.made())));
+    let observers = observed.map(|(policies, plan, takes_client, pool)| {
+        Observers::new(name, &policies, &plan, id, takes_client, Arc::clone(&pool.inner))
+    });
+    topic.only_unnumbered(unnumbered).beside(judged.collect(), observers)
 }
 
 fn topic(name: &str, judges: &[PyRef<'_, Judge>], unnumbered: bool) -> Topic {
@@ -488,7 +500,7 @@ const fn fields(of: relay::Exchange) -> Exchange {
     (of.api_key, of.version, of.correlation_id, of.received_at, of.sent_at, of.was_held)
 }
 
-fn collected(of: counts::Collected) -> Collected {
+pub fn collected(of: counts::Collected) -> Collected {
     let accepted = of.accepted.into_iter().map(|(topic, policies, records, times)| {
         let Times { buckets, total_s } = times.unwrap_or_default();
         (topic, policies, records, buckets, total_s)

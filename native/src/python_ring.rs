@@ -13,8 +13,10 @@ use crate::header::Header;
 use crate::lane::batch::{Limits, is_compressed, read};
 use crate::lane::locked;
 use crate::python::Records;
+use crate::python_lane::{Collected, collected};
 use crate::ring::context;
 use crate::ring::layout::{Outcome, Slot};
+use crate::ring::observed::{Observed, Observers};
 use crate::ring::pool::Pool;
 use crate::ring::reader::Reader;
 use crate::ring::saying::Saying;
@@ -23,6 +25,41 @@ use crate::section::Section;
 
 /// The current batch, batches written, answered, waiting; whether the worker wrote nonsense.
 type Figures = (u64, u64, u64, usize, bool);
+
+/// Plan, partition, topic id, version, connection, principal, client id, address, the batch.
+type ObservedBatch<'py> = (
+    Bound<'py, PyBytes>,
+    i32,
+    Bound<'py, PyBytes>,
+    i16,
+    u64,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Bound<'py, PyBytes>,
+);
+type TakenObserved<'py> = (
+    Vec<(u64, u64, f64, ObservedBatch<'py>)>,
+    Vec<ObservedBatch<'py>>,
+    Vec<(Bound<'py, PyBytes>, u64, u64)>,
+);
+
+fn observed_batch<'py>(py: Python<'py>, of: &Observed) -> ObservedBatch<'py> {
+    let (head, bytes) = (&of.head, |bytes| PyBytes::new(py, bytes));
+    let [principal, client_id, address] =
+        context::decoded(&head.context).unwrap_or_default().map(|field| field.map(str::to_owned));
+    (
+        bytes(&head.plan),
+        head.partition,
+        bytes(&head.topic_id),
+        head.version,
+        head.connection,
+        principal,
+        client_id,
+        address,
+        bytes(&of.records),
+    )
+}
 
 /// The gateway's end of a ring: batches that a worker judges for native threads.
 #[pyclass(frozen, module = "penstock._native")]
@@ -73,6 +110,16 @@ impl Ring {
         (late.accepted, late.left_out)
     }
 
+    /// Read the outcomes of batches that are only observed.
+    fn look(&self) {
+        self.inner.look();
+    }
+
+    /// Wait for no outcome of a batch that is only observed: the worker has ended.
+    fn abandon(&self) {
+        self.inner.abandon();
+    }
+
     /// Return the plans of the batches that have no outcome, encoded.
     fn open_plans<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyBytes>> {
         self.inner.open_plans().iter().map(|plan| PyBytes::new(py, plan)).collect()
@@ -94,9 +141,38 @@ pub struct RingPool {
 
 #[pymethods]
 impl RingPool {
+    /// Without arguments, of workers that do not only observe. `bounds` are those of histograms.
     #[new]
-    fn new() -> Self {
-        Self { inner: Arc::default() }
+    #[pyo3(signature = (bounds=Vec::new(), max_batches=0, max_bytes=0))]
+    #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
+    fn new(bounds: Vec<f64>, max_batches: usize, max_bytes: usize) -> Self {
+        Self { inner: Arc::new(Pool::of(Observers::new(&bounds, max_batches, max_bytes))) }
+    }
+
+    /// How many batches that are only observed have no verdict.
+    #[getter]
+    fn observed_count(&self) -> usize {
+        self.inner.observers.open_count()
+    }
+
+    /// Return the batches that are only observed and that workers have not accepted: ring, number
+    /// there, seconds of judging, batch; those that are to be judged again; and of how many batches
+    /// and records by which plan there was no room.
+    fn take_observed<'py>(&self, py: Python<'py>) -> TakenObserved<'py> {
+        let taken = self.inner.observers.take();
+        let refused = taken.refused.into_iter();
+        let refused =
+            refused.map(|of| (of.ring, of.number, of.took_s, observed_batch(py, &of.batch)));
+        let returned = taken.returned.iter().map(|of| observed_batch(py, of));
+        let left_out = taken.left_out.into_iter();
+        let left_out =
+            left_out.map(|(plan, (batches, records))| (PyBytes::new(py, &plan), batches, records));
+        (refused.collect(), returned.collect(), left_out.collect())
+    }
+
+    /// Return the counts of batches that are only observed, and accepted, since the last call.
+    fn collect(&self) -> Collected {
+        collected(self.inner.observers.collect())
     }
 
     /// Set the ring of each slot; None where Python has batches judged.
@@ -285,6 +361,14 @@ impl RingReader {
         let outcome = if accepted { Outcome::Accepted } else { Outcome::Verdict };
         let took = Duration::from_micros(took_us.into());
         locked(&self.inner).answer(outcome, Instant::now(), took);
+    }
+
+    /// Return the batch that was begun, as bytes; empty if there is none.
+    fn batch<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let judging = locked(&self.inner);
+        let current = judging.current.as_ref();
+        let records = current.and_then(|slot| judging.reader.records(slot));
+        PyBytes::new(py, &records.unwrap_or_default())
     }
 
     /// Return whether what was judged is to be counted now. It is, then.

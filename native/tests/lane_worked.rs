@@ -11,7 +11,9 @@ use penstock_native::lane::connection::GivenBack;
 use penstock_native::lane::relay::{Limits, State};
 use penstock_native::lane::table::{Action, Table, Topic};
 use penstock_native::lane::threads::{Adopted, Lane};
-use penstock_native::lane::worked::Worked;
+use penstock_native::lane::worked::{Observers, Sender, Worked};
+use penstock_native::ring;
+use penstock_native::ring::context;
 use penstock_native::ring::layout::{self, Outcome, Slot};
 use penstock_native::ring::memory::Memory;
 use penstock_native::ring::pool::Pool;
@@ -73,7 +75,7 @@ struct Scene {
     broker: TcpStream,
     number: u64,
     /// The gateway's own ends.
-    _own: (TcpStream, TcpStream),
+    own: (TcpStream, TcpStream),
 }
 
 impl Scene {
@@ -100,7 +102,23 @@ impl Scene {
         };
         let number = lane.adopt(adopted, Arc::clone(&table)).unwrap().unwrap();
         let readers = rings.iter().map(|ring| reader_of(ring)).collect();
-        Self { lane, table, rings, readers, client, broker, number, _own: (of_client, of_broker) }
+        Self { lane, table, rings, readers, client, broker, number, own: (of_client, of_broker) }
+    }
+
+    /// Hand the connection over once more.
+    fn adopt(&mut self, sender: Option<Sender>) {
+        let adopted = Adopted {
+            client: self.own.0.as_raw_fd(),
+            broker: self.own.1.as_raw_fd(),
+            client_tls: None,
+            broker_tls: None,
+            state: State::default(),
+            from_client: vec![],
+            from_broker: vec![],
+            limits: LIMITS,
+            sender,
+        };
+        self.number = self.lane.adopt(adopted, Arc::clone(&self.table)).unwrap().unwrap();
     }
 
     fn send(&mut self, data: &[u8]) {
@@ -282,6 +300,192 @@ fn a_client_that_resets_its_connection_is_noticed() {
     let back = scene.given_back();
     assert_eq!(early(&back), [(0, 1, 1, false)]);
     assert_eq!(back.from_client, produce(2, 1, &[(0, b"data")]));
+}
+
+#[test]
+fn only_batches_without_a_producer_id_are_judged_where_others_may_have_to_change() {
+    let mut scene = Scene::new(1);
+    let batch = |producer_id: i64| {
+        let mut header = vec![0; 61];
+        header[43..51].copy_from_slice(&producer_id.to_be_bytes());
+        header
+    };
+    let pool = Pool::default();
+    pool.set(vec![Some(Arc::clone(&scene.rings[0]))]);
+    let worked = Worked::new("t", "policies", b"plan", [7; 16], Arc::new(pool));
+    let worked = Arc::new(worked.only_unnumbered(true));
+    scene.table.know_name(b"t", Topic::Worked(worked), f64::INFINITY);
+    scene.table.forget_numbered(b"t");
+    let sent = produce(1, 1, &[(0, &batch(-1))]);
+    scene.send(&sent);
+    scene.written(0, 1);
+    let slot = scene.readers[0].begin_next().unwrap();
+    scene.reply(0, slot, Outcome::Accepted);
+    scene.receives(&sent);
+    let sent = produce(2, 1, &[(0, &batch(5))]);
+    scene.send(&sent);
+    let back = scene.given_back();
+    assert_eq!((&back.from_client, early(&back)), (&sent, vec![]));
+    assert_eq!(scene.rings[0].figures().written, 1);
+}
+
+#[test]
+fn a_policy_that_takes_the_client_is_given_that_of_each_request() {
+    let mut scene = Scene::new(1);
+    let pool = Pool::default();
+    pool.set(vec![Some(Arc::clone(&scene.rings[0]))]);
+    let worked = Worked::new("t", "policies", b"plan", [7; 16], Arc::new(pool));
+    let topic = Topic::Worked(Arc::new(worked.with_client(true)));
+    scene.table.know_name(b"t", topic.clone(), f64::INFINITY);
+    let sent = produce(1, 1, &[(0, b"data")]);
+    scene.send(&sent);
+    // Nothing is known of the client that could be written: Python has it judged.
+    assert_eq!(scene.given_back().from_client, sent);
+    scene.adopt(Some(Sender { principal: Some("User:a".into()), address: None }));
+    scene.send(&sent);
+    scene.written(0, 1);
+    let slot = scene.readers[0].begin_next().unwrap();
+    let context = scene.readers[0].context(&slot).unwrap();
+    assert_eq!(context::decoded(&context), Some([Some("User:a"), Some("c"), None]));
+    assert_eq!(scene.readers[0].records(&slot).unwrap(), b"data");
+    scene.reply(0, slot, Outcome::Accepted);
+    scene.receives(&sent);
+    // A client id that is not UTF-8.
+    let mut sent = produce(2, 1, &[(0, b"data")]);
+    let at = sent.iter().position(|byte| *byte == b'c').unwrap();
+    sent[at] = 0xFF;
+    scene.send(&sent);
+    assert_eq!(scene.given_back().from_client, sent);
+}
+
+/// The topic, whose policies only observe, or clients wait for some of them.
+fn observed(scene: &Scene, is_waited_for: bool, max_batches: usize) -> Arc<Pool> {
+    let pool = Pool::of(ring::observed::Observers::new(&[1.0], max_batches, 1_000));
+    pool.set(vec![Some(Arc::clone(&scene.rings[1]))]);
+    let pool = Arc::new(pool);
+    let observers = Observers::new("t", "watch", b"watched", [7; 16], true, Arc::clone(&pool));
+    let waited = Pool::default();
+    waited.set(vec![Some(Arc::clone(&scene.rings[0]))]);
+    let worked = if is_waited_for {
+        Worked::new("t", "policies", b"plan", [7; 16], Arc::new(waited))
+    } else {
+        Worked::unawaited("t")
+    };
+    let topic = Topic::Worked(Arc::new(worked.beside(Arc::default(), Some(observers))));
+    scene.table.know_name(b"t", topic, f64::INFINITY);
+    pool
+}
+
+/// A scene of a client that is known.
+fn scene_of_sender() -> Scene {
+    let mut scene = Scene::new(2);
+    scene.lane.take(scene.number).unwrap();
+    scene.adopt(Some(Sender { principal: Some("User:a".into()), address: None }));
+    scene
+}
+
+#[test]
+fn a_batch_that_is_only_observed_is_forwarded_at_once() {
+    let mut scene = scene_of_sender();
+    let pool = observed(&scene, false, 100);
+    for number in 1..=3 {
+        let sent = produce(number, 1, &[(0, b"data")]);
+        scene.send(&sent);
+        scene.receives(&sent);
+    }
+    assert_eq!(scene.rings[1].figures().written, 3);
+    for outcome in [Outcome::Accepted, Outcome::Verdict, Outcome::LeftOut] {
+        let slot = scene.readers[1].begin_next().unwrap();
+        let context = scene.readers[1].context(&slot).unwrap();
+        assert_eq!(context::decoded(&context), Some([Some("User:a"), Some("c"), None]));
+        assert_eq!(scene.readers[1].plan(&slot).unwrap(), b"watched");
+        assert_eq!(scene.readers[1].records(&slot).unwrap(), b"data");
+        scene.reply(1, slot, outcome);
+    }
+    scene.rings[1].look();
+    let (counted, taken) = (pool.observers.collect(), pool.observers.take());
+    assert_eq!((counted.accepted.len(), counted.waiting.len()), (1, 0));
+    let refused: Vec<_> = taken.refused.iter().map(|of| (of.ring, of.number)).collect();
+    assert_eq!((refused, taken.returned.len()), (vec![(2, 2)], 1));
+    assert_eq!(pool.observers.open_count(), 0);
+}
+
+#[test]
+fn what_is_observed_beside_is_observed_once_it_is_accepted() {
+    for outcome in [Outcome::Accepted, Outcome::Verdict] {
+        let mut scene = scene_of_sender();
+        let pool = observed(&scene, true, 100);
+        let sent = produce(1, 1, &[(0, b"data")]);
+        scene.send(&sent);
+        scene.written(0, 1);
+        assert_eq!(scene.rings[1].figures().written, 0);
+        let slot = scene.readers[0].begin_next().unwrap();
+        scene.reply(0, slot, outcome);
+        if outcome == Outcome::Accepted {
+            scene.receives(&sent);
+            assert_eq!((scene.rings[1].figures().written, pool.observers.open_count()), (1, 1));
+        } else {
+            // Python has it observed.
+            assert_eq!(scene.given_back().from_client, sent);
+            assert_eq!((scene.rings[1].figures().written, pool.observers.open_count()), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn what_is_observed_comes_back_from_a_worker_that_ends_but_for_the_batch_in_its_hand() {
+    let mut scene = scene_of_sender();
+    let pool = observed(&scene, false, 3);
+    let sent: Vec<_> = (1..=4).map(|number| produce(number, 1, &[(0, b"data")])).collect();
+    scene.send(&sent.concat());
+    scene.receives(&sent.concat());
+    let slot = scene.readers[1].begin_next().unwrap();
+    assert_eq!(scene.rings[1].close(), b"watched");
+    let taken = pool.observers.take();
+    assert_eq!((taken.refused.len(), taken.returned.len()), (0, 2));
+    assert_eq!(taken.left_out.values().copied().collect::<Vec<_>>(), [(1, 0)]);
+    // A batch for which there is no ring.
+    pool.set(vec![None]);
+    scene.send(&sent[0]);
+    scene.receives(&sent[0]);
+    assert_eq!(pool.observers.take().returned.len(), 1);
+    assert_eq!(pool.observers.open_count(), 1);
+    scene.rings[1].abandon();
+    let refused = pool.observers.take().refused;
+    assert_eq!(refused.iter().map(|of| of.number).collect::<Vec<_>>(), [1]);
+    scene.reply(1, slot, Outcome::Accepted);
+    scene.rings[1].look();
+    assert_eq!(pool.observers.open_count(), 0);
+    assert!(pool.observers.collect().accepted.is_empty());
+}
+
+#[test]
+fn nobody_is_woken_for_an_outcome_that_nobody_waits_for_unless_a_batch_waits_for_its_place() {
+    let mut scene = scene_of_sender();
+    let pool = observed(&scene, false, 10_000);
+    let count = 600;
+    for number in 0..count {
+        let sent = produce(1, 0, &[(0, b"")]);
+        scene.send(&sent);
+        scene.receives(&sent);
+        if number == 0 {
+            let slot = scene.readers[1].begin_next().unwrap();
+            scene.reply(1, slot, Outcome::Accepted);
+            assert_eq!(scene.rings[1].figures().answered, 0);
+        }
+    }
+    assert!(scene.rings[1].figures().waiting > 0);
+    let mut judged = 1;
+    until("a batch waits for its place, and its worker for a batch", || {
+        while let Some(slot) = scene.readers[1].begin_next() {
+            scene.readers[1].reply(slot, Outcome::Accepted, 5);
+            scene.readers[1].say();
+            judged += 1;
+        }
+        judged == count
+    });
+    scene.rings[1].look();
+    assert_eq!(pool.observers.open_count(), 0);
 }
 
 #[test]

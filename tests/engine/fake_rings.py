@@ -24,6 +24,12 @@ class FakeRing:
         self.calls.append("close")
         return self.plan
 
+    def look(self):
+        self.calls.append("look")
+
+    def abandon(self):
+        self.calls.append("abandon")
+
     def open_plans(self):
         return self.open
 
@@ -40,8 +46,16 @@ class FakeRing:
 class FakePool:
     """The native pool."""
 
-    def __init__(self):
+    observed_count = 0
+
+    def __init__(self, *observing):
         self.slots = []
+        self.observing = observing
+        self.observed = [], [], []
+
+    def take_observed(self):
+        observed, self.observed = self.observed, ([], [], [])
+        return observed
 
     def set(self, slots):
         self.slots = slots

@@ -8,10 +8,10 @@ from structlog.testing import capture_logs
 
 from penstock import _native
 from penstock.engine.plans.topic_plan import TopicPlan
-from penstock.engine.verdict import ACCEPTED, refused
+from penstock.engine.verdict import ACCEPTED, refused, replaced
 from penstock.engine.workers.batch_to_judge import EarlyOutcome
 from penstock.engine.workers.processes.worker import Worker
-from penstock.engine.workers.rings import SLOW_S, RingFigures, WorkerRings
+from penstock.engine.workers.rings import SLOW_S, FromRing, RingFigures, WorkerRings
 from tests.engine.fake_rings import FakeNative
 
 REFUSED = refused(87, "no", "P")
@@ -220,3 +220,67 @@ def test_both_ends_of_a_ring_share_memory(sockets):
     assert ring.close() == b""
     with pytest.raises(OSError, match=r"(?i)invalid"):
         _native.RingReader(work, work, outcomes)
+
+
+class Observer:
+    """Keeps what it gets."""
+
+    def __init__(self):
+        self.judged, self.again, self.left_out = [], [], []
+
+    def put_judged(self, batch, verdict, took_s):
+        self.judged.append((batch, verdict, took_s))
+
+    def judge_again(self, batch):
+        self.again.append(batch)
+
+    def leave_out(self, *of):
+        self.left_out.append(of)
+
+
+BATCH = FromRing(b"plan", 0, bytes(16), 9, 1, None, "c", None, b"data")
+
+
+def observing(worker):
+    rings, _, (ring,) = rings_of(worker)
+    rings.observer = Observer()
+    return rings, ring, rings.observer
+
+
+def test_batches_that_are_only_observed_are_given_to_their_observer():
+    worker = Worker(1)
+    rings, ring, observer = observing(worker)
+    rings.put_verdict(worker, 1, REFUSED, 0.5)
+    rings.pool.observed = [(ring.number, n, 0.5, BATCH) for n in (1, 2)], [BATCH], [(b"p", 2, 3)]
+    rings.put_late()
+    assert observer.judged == [(BATCH, REFUSED, 0.5)]
+    assert (observer.again, observer.left_out) == ([BATCH], [(b"p", 2, 3)])
+    assert rings.is_awaited
+    rings.put_verdict(worker, 2, REFUSED, 0.25)
+    assert observer.judged[1:] == [(BATCH, REFUSED, 0.25)]
+    assert not rings.is_awaited
+
+
+@pytest.mark.parametrize("blame", ["ended its process", ""])
+def test_the_batch_that_ended_its_worker_is_to_blame_and_is_judged_again_otherwise(blame):
+    worker = Worker(1)
+    rings, ring, observer = observing(worker)
+    ring.plan = TopicPlan(topic="t", validators=("a.V",)).encoded
+    rings.close(worker)
+    rings.pool.observed = [(ring.number, 3, 0.0, BATCH)], [], []
+    rings.forget(worker, blame)
+    assert "abandon" in ring.calls
+    assert (len(observer.judged), len(observer.again)) == ((1, 0) if blame else (0, 1))
+
+
+def test_verdicts_that_nobody_takes_have_no_unlimited_bytes():
+    worker = Worker(1)
+    rings, _, (ring,) = rings_of(worker)
+    large = replaced(bytes(10 * 2**20), (0,))
+    for number in (1, 2, 3, 4, 4, 4):
+        rings.put_verdict(worker, number, large)
+    found = []
+    for number in (1, 2, 3, 4):
+        early = EarlyOutcome(b"", ring.number, number, False, 0.0, 0.0)
+        rings.expect_verdict(early, lambda verdict, _: found.append(verdict))
+    assert found == [None, large, large, large]

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from penstock.kafka.local import free_ports
+from tests.gateways import wait_until
 from tests.integration.reading import values_of
 from tests.kafka.records.encoding import encode_batch, values
 from tests.metrics import scrape
@@ -50,6 +51,7 @@ WHOLE = {
     "topics.*.records.policy.class.name": "policies.Whole",
     "topics.*.records.policy.enabled": "true",
 }
+REPLICAS = "errors.deadletterqueue.topic.replication.factor"
 CLIENTS = ["raw", None, "", "a\0b", "\u1f600 \ufffd", "x" * 32_000]
 
 
@@ -148,6 +150,98 @@ def test_a_class_is_given_the_same_client_through_a_ring(start, topic, stored, p
     assert {client_id for _, (_, client_id, _) in in_rings} == set(CLIENTS)
     assert {address for _, (_, _, address) in found} == {"127.0.0.1"}
     assert "bad" not in [value.decode() for value in values_of(stored(name))]
+
+
+MODES = {
+    mode: {**CONTEXTUAL, "penstock.mode": mode, REPLICAS: 1} for mode in ("mark", "quarantine")
+}
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+def test_batches_are_stored_as_without_rings_where_bad_records_are_not_refused(
+    start, topic, stored, mode
+):
+    name = topic("t", 2)
+
+    def play(running):
+        with Producer(running.address, name) as producer:
+            codes = []
+            for number in range(8):
+                codes += [producer.send(f"good {number}", "last") for _ in range(10)]
+                codes.append(producer.send(f"good {number}", f"bad {number}"))
+                codes += producer.send_each(["good"], ["bad", "good"])
+                codes += producer.send_each(["good"], ["fine"])
+            return codes
+
+    _, in_rings, figures = compared(start, MODES[mode], play, COUNTED)
+    assert sum(value.startswith("good") for value, _ in in_rings) > 30
+    assert any(value.startswith("bad") for value, _ in in_rings)
+    outcome = {"mark": "marked", "quarantine": "quarantined"}[mode]
+    counted = figures.of("penstock_records_total").items()
+    assert sum(count for labels, count in counted if outcome in labels) == 16
+    bad_count = sum(value.startswith(b"bad") for value in values_of(stored(name)))
+    assert bad_count == (2 * 16 if mode == "mark" else 0)
+
+
+def records_counted(port):
+    """Return how many records have a verdict."""
+    return sum(scrape(port).of("penstock_records_total").values())
+
+
+OBSERVED = {
+    "all": ({**CONTEXTUAL, "penstock.mode": "observe"}, 1, [0]),
+    "beside a class": (
+        {
+            "policies.first.class": "policies.Contextual",
+            "policies.second.class": "policies.Contextual",
+            "policies.second.mode": "observe",
+            "policies.first.trace": "",
+            "policies.second.trace": "",
+            "topics.*.penstock.policies": "first,second",
+        },
+        2,
+        [87],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(OBSERVED))
+def test_what_is_only_observed_is_counted_as_without_rings(start, topic, stored, tmp_path, case):
+    properties, policy_count, codes_of_bad = OBSERVED[case]
+    name = topic("t")
+    beginning = 200
+
+    def play(running, trace):
+        with Producer(running.address, name) as producer:
+            # The workers that observe start with the first batch.
+            wait_until(lambda: trace.exists() and len(lines_of(trace)) >= beginning)
+            for _ in range(beginning):
+                assert producer.send("first") == 0
+            codes = [producer.send(f"good {number}", "last") for number in range(40)]
+            bad = [producer.send(f"bad {number}", client_id="a\0b") for number in range(5)]
+            assert set(bad) == set(codes_of_bad)
+            return codes + bad
+
+    record_count = policy_count * (2 * beginning + 40 * 2 + 5)
+    of_both = []
+    for rings in ("1", "0"):
+        own = {
+            key: tmp_path / f"trace-{rings}" if key.endswith(".trace") else setting
+            for key, setting in properties.items()
+        }
+        running, port, trace = start(rings, own)
+        played = play(running, trace)
+        wait_until(lambda port=port: records_counted(port) >= record_count)
+        figures = scrape(port)
+        assert running.stop() == 0
+        found, in_rings = judged(trace)
+        of_both.append((played, sorted(found), figures.of("penstock_records_total"),
+                        figures.of("penstock_judging_seconds_count"),
+                        figures.of("penstock_waiting_seconds_count")))  # fmt: skip
+        assert bool(in_rings) == (rings == "1")
+    assert of_both[0] == of_both[1]
+    if case == "all":
+        assert sum(value.startswith(b"bad") for value in values_of(stored(name))) == 2 * 5
 
 
 def test_an_instance_is_closed_when_its_gateway_ends(start, topic):

@@ -91,7 +91,7 @@ pub struct Connection {
     /// Since when it is not read.
     unread_since: Option<f64>,
     /// Its number, the rings of its thread, and its client.
-    place: Option<Place>,
+    place: Option<Arc<Place>>,
 }
 
 impl Connection {
@@ -125,7 +125,8 @@ impl Connection {
     }
 
     /// Name the connection for workers, the rings of its thread, and its client.
-    pub fn set_place(&mut self, place: Place) {
+    pub fn set_place(&mut self, place: Arc<Place>) {
+        self.relay.set_place(Arc::clone(&place));
         self.place = Some(place);
     }
 
@@ -385,7 +386,8 @@ impl Connection {
         let waiting = self.to_broker.bytes.get(self.to_broker.passed..).unwrap_or_default();
         let place = self.place.as_ref();
         if let Some(judging) = self.relay.judging().filter(|judging| !judging.is_begun())
-            && !place.is_some_and(|Place { number, rings, sender }| {
+            && !place.is_some_and(|place| {
+                let Place { number, rings, sender } = &**place;
                 let copied_max_bytes = self.copied_max_bytes;
                 judging.begin(waiting, *number, rings, sender.as_ref(), copied_max_bytes, now)
             })

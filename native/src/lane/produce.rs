@@ -194,6 +194,9 @@ pub struct Request {
     /// The batches that workers judge.
     #[cfg(target_os = "linux")]
     pub worked: Vec<WorkedBatch>,
+    /// The batches that workers judge by policies that only observe.
+    #[cfg(target_os = "linux")]
+    pub observed: Vec<WorkedBatch>,
     /// Its version.
     version: i16,
     /// When it was read.
@@ -230,8 +233,10 @@ impl Request {
 
     #[cfg(target_os = "linux")]
     fn has_workers_of(&self, other: &Self) -> bool {
-        let mut topics = self.worked.iter().zip(&other.worked);
+        let mut topics =
+            self.worked.iter().zip(&other.worked).chain(self.observed.iter().zip(&other.observed));
         self.worked.len() == other.worked.len()
+            && self.observed.len() == other.observed.len()
             && topics.all(|(own, theirs)| Arc::ptr_eq(&own.topic, &theirs.topic))
     }
 
@@ -270,7 +275,7 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
     }
     let mut judged = Vec::new();
     #[cfg(target_os = "linux")]
-    let mut worked = Vec::new();
+    let (mut worked, mut observed) = (Vec::new(), Vec::new());
     let known = table.topics();
     let topics = reader.length(flexible)?;
     let mut entries = topics;
@@ -304,13 +309,28 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
                     judged.push((Arc::clone(by), start..reader.position));
                 }
                 #[cfg(target_os = "linux")]
-                Topic::Worked(by) => worked.push(WorkedBatch {
-                    topic: Arc::clone(by),
-                    partition: number,
-                    topic_id: if has_id { key.try_into().ok() } else { None },
-                    records: start..reader.position,
-                    count: batch::count_of(records),
-                }),
+                Topic::Worked(by) if by.is_unnumbered && !batch::is_unnumbered(records) => {
+                    return None;
+                }
+                #[cfg(target_os = "linux")]
+                Topic::Worked(by) => {
+                    let batch = WorkedBatch {
+                        topic: Arc::clone(by),
+                        partition: number,
+                        topic_id: if has_id { key.try_into().ok() } else { None },
+                        records: start..reader.position,
+                        count: batch::count_of(records),
+                    };
+                    if !by.judges.is_empty() {
+                        judged.push((Arc::clone(&by.judges), start..reader.position));
+                    }
+                    if by.observers.is_some() {
+                        observed.push(batch.clone());
+                    }
+                    if by.is_waited_for {
+                        worked.push(batch);
+                    }
+                }
             }
             end_structure(&mut reader, flexible)?;
         }
@@ -323,6 +343,8 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
         judged,
         #[cfg(target_os = "linux")]
         worked,
+        #[cfg(target_os = "linux")]
+        observed,
         version,
         read_at: now,
         forgotten,

@@ -14,7 +14,7 @@ use super::produce::{self, Acks, Request};
 use super::slices::{Slice, Slices};
 use super::table::{Action, Table};
 #[cfg(target_os = "linux")]
-use super::worked::{Decision, Early, Judging};
+use super::worked::{Decision, Early, Judging, Place, observe};
 
 /// The bytes with which every request begins: its length, API key, version and correlation id.
 pub const REQUEST_HEAD_BYTES: usize = 12;
@@ -109,6 +109,9 @@ pub struct Relay {
     /// The outcomes of the batches of the request that is Python's.
     #[cfg(target_os = "linux")]
     early: Vec<Early>,
+    /// The connection.
+    #[cfg(target_os = "linux")]
+    place: Option<Arc<Place>>,
 }
 
 impl Relay {
@@ -134,6 +137,8 @@ impl Relay {
             judging: None,
             #[cfg(target_os = "linux")]
             early: Vec::new(),
+            #[cfg(target_os = "linux")]
+            place: None,
         })
     }
 
@@ -151,7 +156,15 @@ impl Relay {
             judging: None,
             #[cfg(target_os = "linux")]
             early: Vec::new(),
+            #[cfg(target_os = "linux")]
+            place: None,
         }
+    }
+
+    /// Name the connection for workers that only observe.
+    #[cfg(target_os = "linux")]
+    pub fn set_place(&mut self, place: Arc<Place>) {
+        self.place = Some(place);
     }
 
     /// Return the state.
@@ -303,6 +316,9 @@ impl Relay {
                 };
                 exchange.was_held = true;
                 if let Some(work) = work {
+                    if !self.may_observe(&request, frame) {
+                        return Begun::Stops;
+                    }
                     let compressed = request.compressed_bytes(frame);
                     let is_large = !request.judged.is_empty() && size > WHOLE_MAX_BYTES
                         || compressed > COMPRESSED_MAX_BYTES;
@@ -316,6 +332,7 @@ impl Relay {
                         return Begun::Waits;
                     }
                     sent_at += work.seconds();
+                    self.observe(&request, frame, &exchange);
                 }
                 match self.held(request, exchange, size) {
                     None => return Begun::Waits,
@@ -381,6 +398,7 @@ impl Relay {
         }
         slices.count(&mut locked(counts));
         let Slices { request, mut exchange, size, .. } = *slices;
+        self.observe(&request, frame, &exchange);
         if let Some(acks) = self.held(request, exchange, size) {
             let sent_at = now + took_s;
             exchange.sent_at = sent_at;
@@ -409,6 +427,41 @@ impl Relay {
             self.state.expected.push_back(exchange);
             Receiving::Last
         };
+    }
+
+    /// Return whether batches of a request can be observed, if any are to be.
+    #[cfg(target_os = "linux")]
+    fn may_observe(&self, request: &produce::Request, frame: &[u8]) -> bool {
+        request.observed.is_empty() || self.context(frame).is_some()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    const fn may_observe(&self, _request: &produce::Request, _frame: &[u8]) -> bool {
+        true
+    }
+
+    /// Observe the batches of a request that passes now: of others, it is done when they pass.
+    #[cfg(target_os = "linux")]
+    fn observe(&self, request: &produce::Request, frame: &[u8], exchange: &Exchange) {
+        if request.worked.is_empty() && !request.observed.is_empty() {
+            self.observe_all(request, frame, exchange);
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    const fn observe(&self, _request: &produce::Request, _frame: &[u8], _exchange: &Exchange) {}
+
+    #[cfg(target_os = "linux")]
+    fn observe_all(&self, request: &produce::Request, frame: &[u8], exchange: &Exchange) {
+        if let Some((place, context)) = self.place.as_ref().zip(self.context(frame)) {
+            observe(request, frame, exchange, place, &context);
+        }
+    }
+
+    /// Return who sends a request, as observers report it; None if Python has to write it.
+    #[cfg(target_os = "linux")]
+    fn context(&self, frame: &[u8]) -> Option<Arc<[u8]>> {
+        self.place.as_ref()?.sender.as_ref()?.context(frame)
     }
 
     /// Return whether batches of a request are judged in slices, or by workers: no bytes of a client
@@ -479,6 +532,9 @@ impl Relay {
             }
         }
         let mut exchange = judging.exchange;
+        if !judging.request.observed.is_empty() {
+            self.observe_all(&judging.request, frame, &exchange);
+        }
         exchange.sent_at = now;
         self.passes(exchange, judging.size, judging.request.acks, now, counts);
         false

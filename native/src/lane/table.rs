@@ -60,8 +60,13 @@ pub enum Topic {
 
 impl Topic {
     /// Return whether batches with sequence numbers may be accepted.
-    const fn may_be_numbered(&self) -> bool {
-        !matches!(self, Self::Unnumbered(_))
+    fn may_be_numbered(&self) -> bool {
+        match self {
+            Self::Unnumbered(_) => false,
+            #[cfg(target_os = "linux")]
+            Self::Worked(worked) => !worked.is_unnumbered,
+            _ => true,
+        }
     }
 }
 

@@ -261,7 +261,7 @@ impl Lane {
         let has_received = !(from_client.is_empty() && from_broker.is_empty());
         let mut connection = Connection::new(client, broker, relay, from_client, from_broker, now);
         let rings = Arc::clone(&worker.rings);
-        connection.set_place(OfConnection { number, rings, sender });
+        connection.set_place(Arc::new(OfConnection { number, rings, sender }));
         connection.waited_for = interests(&connection);
         let waited_for = connection.waited_for;
         // The threads know it from here on; they wait for its lock.

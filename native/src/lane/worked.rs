@@ -6,11 +6,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::counts::Labels;
+use super::judge::Judged as Native;
 use super::produce::{Request, client_id};
 use super::relay::Exchange;
 use super::waiting::Rings;
 use crate::ring::context;
 use crate::ring::layout::Outcome;
+use crate::ring::observed::Head;
 use crate::ring::pool::Pool;
 use crate::ring::sender::{Batch, Judged, Ring};
 
@@ -24,12 +26,46 @@ pub struct Worked {
     topic_id: [u8; 16],
     /// Whether a policy takes the client.
     takes_client: bool,
+    /// Whether it is only of batches without a producer id: the sequence numbers of others may have
+    /// to be changed, whatever is accepted.
+    pub is_unnumbered: bool,
+    /// Whether clients wait for these workers.
+    pub is_waited_for: bool,
+    /// The native judges of its other policies.
+    pub judges: Arc<[Native]>,
+    /// The policies that only observe, if workers judge by them.
+    pub observers: Option<Observers>,
     pool: Arc<Pool>,
+}
+
+/// The policies of a topic that only observe.
+pub struct Observers {
+    labels: Arc<Labels>,
+    plan: Arc<[u8]>,
+    topic_id: [u8; 16],
+    takes_client: bool,
+    pool: Arc<Pool>,
+}
+
+impl Observers {
+    /// By the topic's name, the names of the policies, their plan, encoded, the topic's id, whether
+    /// they take the client, and the workers.
+    pub fn new(
+        topic: &str,
+        policies: &str,
+        plan: &[u8],
+        topic_id: [u8; 16],
+        takes_client: bool,
+        pool: Arc<Pool>,
+    ) -> Self {
+        let labels = Labels { topic: topic.into(), policies: policies.into() };
+        Self { labels: Arc::new(labels), plan: plan.into(), topic_id, takes_client, pool }
+    }
 }
 
 impl Worked {
     /// A topic, by its name, the names of its policies, its plan, encoded, its id, and the workers;
-    /// no policy takes the client.
+    /// no policy takes the client, and it is of all batches.
     pub fn new(
         topic: &str,
         policies: &str,
@@ -39,13 +75,40 @@ impl Worked {
     ) -> Self {
         let labels = Labels { topic: topic.into(), policies: policies.into() };
         let (labels, plan) = (Arc::new(labels), plan.into());
-        Self { labels, plan, topic_id, takes_client: false, pool }
+        Self {
+            labels,
+            plan,
+            topic_id,
+            takes_client: false,
+            is_unnumbered: false,
+            is_waited_for: true,
+            judges: Arc::default(),
+            observers: None,
+            pool,
+        }
     }
 
     /// The same, where policies may take the client.
     #[must_use]
     pub fn with_client(self, takes_client: bool) -> Self {
         Self { takes_client, ..self }
+    }
+
+    /// A topic for whose workers no client waits.
+    pub fn unawaited(topic: &str) -> Self {
+        Self { is_waited_for: false, ..Self::new(topic, "", b"", [0; 16], Arc::default()) }
+    }
+
+    /// The same, with native judges and observers.
+    #[must_use]
+    pub fn beside(self, judges: Arc<[Native]>, observers: Option<Observers>) -> Self {
+        Self { judges, observers, ..self }
+    }
+
+    /// The same, perhaps only of batches without a producer id.
+    #[must_use]
+    pub fn only_unnumbered(self, is_unnumbered: bool) -> Self {
+        Self { is_unnumbered, ..self }
     }
 }
 
@@ -70,13 +133,14 @@ pub struct Place {
 
 impl Sender {
     /// Return who sends a request, for policies; None if Python has to write it.
-    fn context(&self, frame: &[u8]) -> Option<Arc<[u8]>> {
+    pub fn context(&self, frame: &[u8]) -> Option<Arc<[u8]>> {
         let (principal, address) = (self.principal.as_deref(), self.address.as_deref());
         context::encoded([principal, client_id(frame)?, address])
     }
 }
 
 /// A batch of a request.
+#[derive(Clone)]
 pub struct WorkedBatch {
     /// Its topic.
     pub topic: Arc<Worked>,
@@ -115,6 +179,44 @@ impl WorkedBatch {
     /// Return the ring of the worker that judges it; None if Python has it judged.
     fn ring(&self) -> Option<Arc<Ring>> {
         self.topic.pool.ring(self.topic.labels.topic.as_bytes(), self.partition)
+    }
+}
+
+/// Have workers judge the batches of a request that is forwarded, by the policies that only observe.
+pub fn observe(
+    request: &Request,
+    frame: &[u8],
+    exchange: &Exchange,
+    place: &Place,
+    context: &Arc<[u8]>,
+) {
+    for batch in &request.observed {
+        let Some((observers, records)) =
+            batch.topic.observers.as_ref().zip(frame.get(batch.records.clone()))
+        else {
+            continue;
+        };
+        let head = Head {
+            labels: Arc::clone(&observers.labels),
+            plan: Arc::clone(&observers.plan),
+            context: Arc::clone(context),
+            takes_client: observers.takes_client,
+            connection: place.number,
+            version: exchange.version,
+            partition: batch.partition,
+            topic_id: batch.topic_id.unwrap_or(observers.topic_id),
+            count: batch.count,
+        };
+        let Some(observed) = observers.pool.observers.enter(head, records) else { continue };
+        let ring = observers.pool.ring(observers.labels.topic.as_bytes(), batch.partition);
+        let is_taken = ring.is_some_and(|ring| {
+            // It only makes batches that wait follow sooner.
+            place.rings.wait_for(&ring);
+            ring.observe(&observed, place.rings.thread())
+        });
+        if !is_taken {
+            observed.give_back();
+        }
     }
 }
 

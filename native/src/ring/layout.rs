@@ -8,6 +8,8 @@
 pub const WRITTEN: usize = 0;
 /// The worker leaves out batches up to this number. By the gateway.
 pub const LEFT_OUT: usize = 64;
+/// Not 0 while batches wait for a place: then threads are woken for each outcome. By the gateway.
+pub const WANTED: usize = 72;
 /// The number of the batch that is being judged; 0 for none. By the worker.
 pub const CURRENT: usize = 128;
 /// Whether the worker waits, so that it has to be woken. By the worker, and reset by the gateway.
@@ -88,13 +90,15 @@ pub struct Slot {
     pub topic_id: [u8; 16],
     /// How many bytes the context has; 0 if no policy takes it.
     pub context_bytes: u32,
+    /// Not 0 if nobody waits for the outcome.
+    pub is_observed: u32,
 }
 
 impl Slot {
     /// Return its bytes.
     pub fn encode(&self) -> [u8; SLOT_BYTES] {
         let mut bytes = [0; SLOT_BYTES];
-        let fields: [&[u8]; 9] = [
+        let fields: [&[u8]; 10] = [
             &self.number.to_le_bytes(),
             &self.start.to_le_bytes(),
             &self.plan_bytes.to_le_bytes(),
@@ -104,6 +108,7 @@ impl Slot {
             &self.thread.to_le_bytes(),
             &self.topic_id,
             &self.context_bytes.to_le_bytes(),
+            &self.is_observed.to_le_bytes(),
         ];
         for (place, byte) in bytes.iter_mut().zip(fields.into_iter().flatten()) {
             *place = *byte;
@@ -124,6 +129,7 @@ impl Slot {
             thread: u16::from_le_bytes(take(&mut rest)?),
             topic_id: take(&mut rest)?,
             context_bytes: u32::from_le_bytes(take(&mut rest)?),
+            is_observed: u32::from_le_bytes(take(&mut rest)?),
         })
     }
 }
@@ -204,6 +210,7 @@ mod tests {
             thread: 7,
             topic_id: [9; 16],
             context_bytes: 10,
+            is_observed: 1,
         };
         assert_eq!(Slot::decode(&slot.encode()), Some(slot));
         for outcome in [Outcome::Accepted, Outcome::Verdict, Outcome::LeftOut] {

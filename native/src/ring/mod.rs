@@ -23,6 +23,7 @@
 pub mod context;
 pub mod layout;
 pub mod memory;
+pub mod observed;
 pub mod pool;
 pub mod reader;
 pub mod saying;

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crc::{CRC_32_ISO_HDLC, Crc};
 
+use super::observed::Observers;
 use super::sender::Ring;
 
 const PARTITIONS: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
@@ -13,9 +14,16 @@ const PARTITIONS: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 #[derive(Debug, Default)]
 pub struct Pool {
     slots: RwLock<Vec<Option<Arc<Ring>>>>,
+    /// The batches that these workers only observe.
+    pub observers: Arc<Observers>,
 }
 
 impl Pool {
+    /// No rings yet, of workers that only observe.
+    pub fn of(observers: Observers) -> Self {
+        Self { observers: Arc::new(observers), ..Self::default() }
+    }
+
     /// Set the rings of all slots.
     pub fn set(&self, slots: Vec<Option<Arc<Ring>>>) {
         *self.slots.write().unwrap_or_else(PoisonError::into_inner) = slots;

@@ -114,10 +114,12 @@ impl Reader {
             let reply = Reply { number: slot.number, took_us, outcome };
             if self.memory.write(layout::reply(thread, *count), &reply.encode()) {
                 *count = count.saturating_add(1);
-                *unsaid = true;
                 if let Some(number) = self.memory.number(layout::outcomes(thread)) {
-                    number.store(*count, Ordering::Release);
+                    number.store(*count, Ordering::SeqCst);
                 }
+                let wanted = self.memory.number(layout::WANTED);
+                *unsaid |= slot.is_observed == 0
+                    || wanted.is_some_and(|wanted| wanted.load(Ordering::SeqCst) != 0);
             }
         }
         self.set(layout::CURRENT, 0);

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::layout::{self, BATCHES_MAX, DATA, DATA_BYTES, LONGEST, Outcome, Reply, Slot};
 use super::memory::Memory;
+use super::observed::Observed;
 use super::turns::{LEAST_S, Turns};
 use crate::lane::epoll::{Called, Caller, Waker, calls};
 use crate::lane::locked;
@@ -70,14 +71,6 @@ pub struct Judged {
     pub took_s: f64,
 }
 
-impl Batch<'_> {
-    /// How many bytes it takes in the ring.
-    fn size(&self) -> usize {
-        let context_bytes = self.context.map_or(0, |context| context.len());
-        self.plan.len().saturating_add(context_bytes).saturating_add(self.records.len())
-    }
-}
-
 impl Judged {
     const fn left_out(connection: u64, ticket: u64, number: u64) -> Self {
         Self { connection, ticket, outcome: Outcome::LeftOut, number, took_s: 0.0 }
@@ -124,6 +117,8 @@ struct Entry {
     counted_s: f64,
     bytes: usize,
     plan: Arc<[u8]>,
+    /// The batch, if it is only observed, until it has an outcome.
+    observed: Option<Arc<Observed>>,
     /// Until where the ring is in use, from its beginning on.
     end: u64,
 }
@@ -131,18 +126,27 @@ struct Entry {
 #[derive(Debug)]
 struct Waiting {
     head: Head,
+    /// Empty where the batch is only observed.
     records: Vec<u8>,
 }
 
 impl Waiting {
     /// How many bytes it takes in the ring.
     fn size(&self) -> usize {
-        self.head.size().saturating_add(self.records.len())
+        self.head.size().saturating_add(self.records().len())
+    }
+
+    fn records(&self) -> &[u8] {
+        self.head.observed.as_ref().map_or(&self.records, |observed| &observed.records)
     }
 }
 
 #[derive(Debug, Default)]
 struct State {
+    /// The ring's number.
+    ring: u64,
+    /// Whether the worker is to wake threads for these, too: batches wait for a place.
+    is_wanted: bool,
     is_closed: bool,
     /// Whether it takes no batches for now: they were recalled.
     is_paused: bool,
@@ -193,7 +197,7 @@ impl Ring {
     pub fn new(number: u64, threads: usize) -> io::Result<Self> {
         let threads = threads.clamp(1, layout::THREADS_MAX);
         let done = (0..threads).map(|_| calls()).collect::<io::Result<_>>()?;
-        let state = State { first: 1, quick_s: LEAST_S, ..State::default() };
+        let state = State { ring: number, first: 1, quick_s: LEAST_S, ..State::default() };
         Ok(Self {
             memory: Memory::new(layout::BYTES)?,
             work: calls()?,
@@ -248,30 +252,86 @@ impl Ring {
 
     /// Submit a batch; return its ticket, or None if Python has to have it judged.
     pub fn submit(&self, batch: &Batch<'_>) -> Option<u64> {
-        let bytes = batch.size();
-        if bytes > LONGEST || usize::from(batch.thread) >= self.done.len() {
+        let mut state = locked(&self.state);
+        self.enter(&mut state, Head::of(batch), batch.records, batch.may_wait)
+    }
+
+    /// Have a batch judged for which nobody waits; return false if Python has to have it judged.
+    ///
+    /// `thread` is woken as long as batches wait for a place.
+    pub fn observe(&self, observed: &Arc<Observed>, thread: u16) -> bool {
+        let mut state = locked(&self.state);
+        // No thread takes the outcomes.
+        self.read_outcomes(&mut state);
+        state.free();
+        self.refill(&mut state);
+        let head = Head::observing(observed, thread);
+        let is_taken = self.enter(&mut state, head, &observed.records, true).is_some();
+        self.want_outcomes(&mut state);
+        is_taken
+    }
+
+    /// Read the outcomes of batches for which nobody waits, and let others follow.
+    pub fn look(&self) {
+        let mut state = locked(&self.state);
+        self.read_outcomes(&mut state);
+        state.free();
+        self.refill(&mut state);
+        self.give_up(&mut state, Instant::now());
+        self.want_outcomes(&mut state);
+    }
+
+    /// Have the worker wake threads for each outcome while batches wait, and only then.
+    fn want_outcomes(&self, state: &mut State) {
+        let next = state.turns.peek();
+        let is_wanted = next.is_some_and(|waiting| waiting.head.observed.is_some());
+        if is_wanted == state.is_wanted {
+            return;
+        }
+        state.is_wanted = is_wanted;
+        if let Some(wanted) = self.memory.number(layout::WANTED) {
+            wanted.store(is_wanted.into(), Ordering::SeqCst);
+        }
+        if is_wanted {
+            // The worker may have written its last outcome before.
+            self.read_outcomes(state);
+            state.free();
+            self.refill(state);
+        }
+    }
+
+    /// Write a batch, or let it wait; return its ticket, or None if Python has to have it judged.
+    fn enter(
+        &self,
+        state: &mut State,
+        mut head: Head,
+        records: &[u8],
+        may_wait: bool,
+    ) -> Option<u64> {
+        let bytes = head.size().saturating_add(records.len());
+        if bytes > LONGEST || usize::from(head.thread) >= self.done.len() {
             return None;
         }
-        let mut state = locked(&self.state);
         if state.is_closed || state.is_paused {
             return None;
         }
         let is_next = state.turns.is_empty() && state.has_room(bytes);
         let waiting_bytes = state.waiting_bytes.saturating_add(bytes);
-        if !is_next && (!batch.may_wait || waiting_bytes > WAITING_MAX_BYTES) {
+        let is_bounded = head.observed.is_some(); // elsewhere
+        if !is_next && (!may_wait || (waiting_bytes > WAITING_MAX_BYTES && !is_bounded)) {
             return None;
         }
         state.ticket = state.ticket.saturating_add(1);
-        let ticket = state.ticket;
-        let head = Head::of(batch, ticket);
+        let (ticket, connection) = (state.ticket, head.connection);
+        head.ticket = ticket;
         if is_next {
-            let expected_s = state.turns.begin_at_once(batch.connection);
-            return self.write(&mut state, &head, batch.records, expected_s).then_some(ticket);
+            let expected_s = state.turns.begin_at_once(connection);
+            return self.write(state, &head, records, expected_s).then_some(ticket);
         }
         state.waiting_bytes = waiting_bytes;
-        state.waiting.insert(ticket, (batch.connection, Instant::now()));
-        let waiting = Waiting { head, records: batch.records.to_vec() };
-        state.turns.enter(batch.connection, waiting);
+        state.waiting.insert(ticket, (connection, Instant::now()));
+        let records = if head.observed.is_some() { Vec::new() } else { records.to_vec() };
+        state.turns.enter(connection, Waiting { head, records });
         Some(ticket)
     }
 
@@ -299,6 +359,7 @@ impl Ring {
             thread: head.thread,
             topic_id: head.topic_id,
             context_bytes: small(head.context().len()),
+            is_observed: head.observed.is_some().into(),
         };
         let (Some(written), Some(waits)) =
             (self.memory.number(layout::WRITTEN), self.memory.number(layout::WAITS))
@@ -316,13 +377,14 @@ impl Ring {
             ticket: head.ticket,
             thread: head.thread,
             connection: head.connection,
-            is_withdrawn: false,
+            is_withdrawn: head.observed.is_some(),
             is_answered: false,
             is_pythons: false,
             expected_s,
             counted_s,
             bytes,
             plan: Arc::clone(&head.plan),
+            observed: head.observed.clone(),
             end,
         });
         // The worker says that it waits, and then looks once more.
@@ -347,6 +409,7 @@ impl Ring {
         state.free();
         self.refill(&mut state);
         self.give_up(&mut state, now);
+        self.want_outcomes(&mut state);
         state.take_untaken(thread)
     }
 
@@ -394,7 +457,7 @@ impl Ring {
             let Some((next, expected_s)) = state.turns.begin_next() else { return };
             state.waiting.remove(&next.head.ticket);
             state.waiting_bytes = state.waiting_bytes.saturating_sub(next.size());
-            if !self.write(state, &next.head, &next.records, expected_s) {
+            if !self.write(state, &next.head, next.records(), expected_s) {
                 self.leave_to_python(state, &next.head);
             }
         }
@@ -412,6 +475,9 @@ impl Ring {
     }
 
     fn leave_to_python(&self, state: &mut State, head: &Head) {
+        if let Some(observed) = &head.observed {
+            return observed.give_back();
+        }
         state.put_untaken(head.thread, Judged::left_out(head.connection, head.ticket, 0));
         if let Some(waker) = self.threads.get(usize::from(head.thread)).and_then(OnceLock::get) {
             waker.wake();
@@ -502,6 +568,18 @@ impl Ring {
         std::mem::take(&mut state.late)
     }
 
+    /// Wait for no outcome of a batch that is only observed: the worker has ended. Python knows
+    /// whether that batch has ended it.
+    pub fn abandon(&self) {
+        let mut state = locked(&self.state);
+        let (ring, first) = (state.ring, state.first);
+        for (number, entry) in (first..).zip(&mut state.entries) {
+            if let Some(observed) = entry.observed.take() {
+                observed.refuse(ring, number, 0.0);
+            }
+        }
+    }
+
     /// Return the plans of the batches that have no outcome: each once.
     pub fn open_plans(&self) -> Vec<Arc<[u8]>> {
         let state = locked(&self.state);
@@ -562,6 +640,7 @@ struct Head {
     topic_id: [u8; 16],
     plan: Arc<[u8]>,
     context: Option<Arc<[u8]>>,
+    observed: Option<Arc<Observed>>,
 }
 
 impl Head {
@@ -574,9 +653,24 @@ impl Head {
         self.plan.len().saturating_add(self.context().len())
     }
 
-    fn of(batch: &Batch<'_>, ticket: u64) -> Self {
+    fn observing(observed: &Arc<Observed>, thread: u16) -> Self {
+        let head = &observed.head;
         Self {
-            ticket,
+            ticket: 0,
+            connection: head.connection,
+            thread,
+            version: head.version,
+            partition: head.partition,
+            topic_id: head.topic_id,
+            plan: Arc::clone(&head.plan),
+            context: head.takes_client.then(|| Arc::clone(&head.context)),
+            observed: Some(Arc::clone(observed)),
+        }
+    }
+
+    fn of(batch: &Batch<'_>) -> Self {
+        Self {
+            ticket: 0,
             connection: batch.connection,
             thread: batch.thread,
             version: batch.version,
@@ -584,6 +678,7 @@ impl Head {
             topic_id: batch.topic_id,
             plan: Arc::clone(batch.plan),
             context: batch.context.cloned(),
+            observed: None,
         }
     }
 }
@@ -645,6 +740,13 @@ impl State {
             Outcome::LeftOut if entry.is_pythons => self.late.left_out.push(reply.number),
             _ => {}
         }
+        if let Some(observed) = entry.observed.take() {
+            match reply.outcome {
+                Outcome::Accepted => observed.accept(took_s),
+                Outcome::Verdict => observed.refuse(self.ring, reply.number, took_s),
+                Outcome::LeftOut => observed.give_back(),
+            }
+        }
         let (connection, ticket, outcome) = (entry.connection, entry.ticket, reply.outcome);
         if !entry.is_withdrawn {
             let of = Judged { connection, ticket, outcome, number: reply.number, took_s };
@@ -659,15 +761,22 @@ impl State {
         for (number, entry) in (self.first..).zip(&mut self.entries) {
             if !entry.is_answered && !entry.is_withdrawn {
                 entry.is_pythons = number == current;
-                let number = if entry.is_pythons { number } else { 0 };
-                let of = Judged::left_out(entry.connection, entry.ticket, number);
+                let known_number = if entry.is_pythons { number } else { 0 };
+                let of = Judged::left_out(entry.connection, entry.ticket, known_number);
                 if let Some(untaken) = self.untaken.get_mut(usize::from(entry.thread)) {
                     untaken.push(of);
                 }
             }
             entry.is_withdrawn = true;
+            if let Some(observed) = entry.observed.take_if(|_| number != current) {
+                observed.give_back();
+            }
         }
         for Waiting { head, .. } in self.turns.drain() {
+            if let Some(observed) = head.observed {
+                observed.give_back();
+                continue;
+            }
             self.put_untaken(head.thread, Judged::left_out(head.connection, head.ticket, 0));
         }
         self.waiting.clear();

@@ -16,8 +16,9 @@ from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.importing import import_in_thread
 from penstock.gateway.lane.availability import find_rings
+from penstock.gateway.observing.metrics.cells import BOUNDS
 from penstock.gateway.produce.idempotence import Idempotence
-from penstock.gateway.produce.observed_batches import ObservedBatches, TimesBeside
+from penstock.gateway.produce.observed_batches import BATCHES_MAX, ObservedBatches, TimesBeside
 from penstock.gateway.produce.policy_set import PolicySet, submit_or_accept, submit_or_drop_again
 from penstock.gateway.produce.repeated_drops import RepeatedDrops
 
@@ -175,15 +176,20 @@ class PolicyLoader(NamedTuple):
         )
 
     def _observed_batches(self, configuration: Configuration) -> ObservedBatches:
-        return ObservedBatches(
-            partial(
-                Supervisor,
+        bounds = BOUNDS if self.counts is not None else ()
+
+        def make_pool() -> Supervisor:
+            return Supervisor(
                 configuration,
                 spare=False,
                 child=partial(Child, nice=_NICE),
                 observer=TimesBeside(self.counts) if self.counts is not None else None,
                 shared=self.shared,
-            ),
+                rings=find_rings((bounds, BATCHES_MAX, self.observed_max_bytes)),
+            )
+
+        return ObservedBatches(
+            make_pool,
             max_bytes=self.observed_max_bytes,
             run=self.run,
             refused=self.refused,

@@ -62,7 +62,8 @@ class Waiting:
         pool.set(self.rings)
         table = _native.Table(list(compiled(self.talk)))
         encoded = PLAN.encoded
-        table.know_worked_name(TOPIC, PLAN.policy_names, encoded, bytes(16), pool, math.inf)
+        judging = [], (PLAN.policy_names, encoded, False, pool), None
+        table.know_worked_name(TOPIC, bytes(16), judging, False, math.inf)
         self.lane = _native.Lane(1, BOUNDS, 2**20, time.monotonic())
         (self._client, ours), (self._broker, upstream) = socket.socketpair(), socket.socketpair()
         for end in (ours, upstream):

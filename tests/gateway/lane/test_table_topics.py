@@ -441,6 +441,8 @@ def of_one(record, version=9, acks=1, **of_producer):
 class Beside:
     """Judges observed batches at once, and counts them as the workers beside do."""
 
+    open_pool = None
+
     def __init__(self, inline, counts):
         self.inline, self.counts = inline, counts
 

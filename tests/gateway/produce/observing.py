@@ -17,6 +17,8 @@ DATA = encode_batch([Record(0, None, b"x")] * 4)
 class Pool:
     """A supervisor that starts when the test says so."""
 
+    rings = None
+
     def __init__(self) -> None:
         self.opened, self.error = asyncio.Event(), None
         self.jobs, self.closed = [], []

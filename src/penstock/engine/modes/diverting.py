@@ -32,14 +32,14 @@ from penstock.kafka.records.encoder import rebuild_with_headers
 from penstock.kafka.records.header import TRANSACTIONAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from uuid import UUID
 
     from penstock.engine.chain import Chain
     from penstock.engine.columns import RecordColumns
     from penstock.engine.verdict import PolicyVerdict
     from penstock.kafka.records.batch import RecordBatch
-    from penstock.kafka.records.stored import KeysAndValues
+    from penstock.kafka.records.stored import KeysAndValues, StoredRecords
 
 _OUTCOMES: Final = {MARK: Outcome.MARKED, QUARANTINE: Outcome.QUARANTINED}
 """The outcome of bad records, by the mode of the policies that object to them."""
@@ -125,13 +125,40 @@ def judge_and_divert(
         batch: As the client sent it.
         max_bytes: A new batch that is larger is refused.
     """
-    positions = range(len(batch.records))
-    columns = StoredColumns(batch.records)
-    verdict, objections = judge_by_mode(chain, partition, topic_id, columns, positions)
-    if verdict is not ACCEPTED:
+    return judge_and_divert_records(
+        chain, partition, topic_id, batch.records, lambda: batch, max_bytes=max_bytes
+    )
+
+
+def judge_and_divert_records(
+    chain: Chain,
+    partition: int,
+    topic_id: UUID,
+    records: StoredRecords,
+    batch_source: Callable[[], RecordBatch],
+    *,
+    max_bytes: int,
+) -> PolicyVerdict:
+    """Judge the records of such a batch, which is only read if it is not stored as it is.
+
+    Args:
+        chain: The topic's policies.
+        partition: The partition's number.
+        topic_id: The topic's id.
+        records: As the client sent them.
+        batch_source: Returns their batch.
+        max_bytes: A new batch that is larger is refused.
+    """
+    positions = range(len(records))
+    verdict, objections = judge_by_mode(
+        chain, partition, topic_id, StoredColumns(records), positions
+    )
+    if verdict is not ACCEPTED or not (objections or _is_marked(chain, records)):
         return verdict
     rest = Rest(positions)
-    return divert(chain, partition, batch, objections, rest, max_bytes=max_bytes) or ACCEPTED
+    return (
+        divert(chain, partition, batch_source(), objections, rest, max_bytes=max_bytes) or ACCEPTED
+    )
 
 
 class Rest(NamedTuple):
@@ -202,7 +229,7 @@ def divert(
     Returns:
         None where nothing has to be done for it.
     """
-    is_marked = chain.plan.marks and has_marks(batch.records)
+    is_marked = _is_marked(chain, batch.records)
     if not objections and not is_marked and not rest.blame_by_position:
         return None
     blamed = dict(rest.blame_by_position)
@@ -234,6 +261,11 @@ def divert(
         return too_large(len(data), max_bytes)
     dropped = sorted({*rest.other_positions, *blamed})
     return replaced(data, dropped, diverted, quarantined=sorted(blamed), letters=letters)
+
+
+def _is_marked(chain: Chain, records: StoredRecords) -> bool:
+    """Return whether a client has sent marks, which are not its to set."""
+    return chain.plan.marks and has_marks(records)
 
 
 def _stored(

@@ -13,20 +13,20 @@ single batches, and knows which batch is to blame.
 from __future__ import annotations
 
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import structlog
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, failed
+from penstock.engine.workers.batch_to_judge import EarlyOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.engine.workers.batch_to_judge import EarlyOutcome
     from penstock.engine.workers.processes.worker import Worker
 
     OnVerdict = Callable[[PolicyVerdict | None, float | None], None]
@@ -37,6 +37,8 @@ log = structlog.get_logger()
 SLOW_S: Final = 30.0
 _TOPICS_MAX: Final = 1_000
 _VERDICTS_MAX: Final = 1_000
+_VERDICTS_MAX_BYTES: Final = 32 * 2**20
+"""Verdicts that nobody has taken yet have no more batches to be stored."""
 _RING_BITS: Final = 32
 _supervisors = count(1)
 _read = lru_cache(64)(TopicPlan.decode)
@@ -60,15 +62,60 @@ class RingFigures(NamedTuple):
     is_broken: bool
 
 
+class FromRing(NamedTuple):
+    """A batch of a ring that is only observed.
+
+    Attributes:
+        plan: The topic's policies that observe it, encoded.
+        partition: The partition's number.
+        topic_id: The topic's id; zeros where no policy needs it.
+        version: The version of the Produce request.
+        connection: The number of the connection.
+        principal: The client's principal, if that is known.
+        client_id: The client id, or None.
+        address: The client's address, if that is known.
+        data: Its bytes, as they were received.
+    """
+
+    plan: bytes
+    partition: int
+    topic_id: bytes
+    version: int
+    connection: int
+    principal: str | None
+    client_id: str | None
+    address: str | None
+    data: bytes
+
+
+class RingObserver(Protocol):
+    """Gets the batches that are only observed, and that no worker has accepted."""
+
+    def put_judged(self, batch: FromRing, verdict: PolicyVerdict, took_s: float) -> None:
+        """Take the verdict on a batch, and how many seconds it took."""
+
+    def judge_again(self, batch: FromRing) -> None:
+        """Have a batch judged that has no verdict."""
+
+    def leave_out(self, plan: bytes, batch_count: int, record_count: int) -> None:
+        """Count batches for which there was no room, and their records."""
+
+
 class WorkerRings:
     """The rings of the workers of one supervisor.
 
     Attributes:
         pool: The native end: which ring serves which slot.
+        observer: Gets the batches that are only observed, and that no worker has accepted.
     """
 
     def __init__(
-        self, native: Any, threads: int, clock: Callable[[], float] = time.monotonic
+        self,
+        native: Any,
+        threads: int,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        observing: tuple[Sequence[float], int, int] | None = None,
     ) -> None:
         """Make no ring yet.
 
@@ -76,6 +123,8 @@ class WorkerRings:
             native: The native module.
             threads: How many native threads the gateway has.
             clock: Returns the time in seconds.
+            observing: Where batches are only observed: the bounds of histograms, how many
+                batches are kept for that, and how many bytes.
         """
         self._clock = clock
         self._new_ring = native.Ring
@@ -90,10 +139,12 @@ class WorkerRings:
         self._last_batches: dict[Worker, tuple[int, bytes]] = {}
         self._verdicts: dict[tuple[int, int], tuple[PolicyVerdict | None, float | None]] = {}
         self._callbacks: dict[tuple[int, int], OnVerdict] = {}
+        self._verdict_bytes = 0
         self._supervisor = next(_supervisors)
         self._ring_numbers = count(1)
         self._was_logged = False
-        self.pool = native.RingPool()
+        self.observer: RingObserver | None = None
+        self.pool = native.RingPool(*observing) if observing else native.RingPool()
 
     def open(self, worker: Worker) -> Any | None:
         """Return a ring for a worker; None if the system gives no descriptors or no memory for it.
@@ -131,11 +182,19 @@ class WorkerRings:
         if on_verdict is not None:
             on_verdict(verdict, took_s)
             return
+        if key in self._verdicts:
+            self._take_verdict(key)
         self._verdicts[key] = verdict, took_s
-        if len(self._verdicts) > _VERDICTS_MAX:  # of connections that have ended
-            ring, evicted_number = next(iter(self._verdicts))
-            del self._verdicts[ring, evicted_number]
+        self._verdict_bytes += _size(verdict)
+        while len(self._verdicts) > _VERDICTS_MAX or self._verdict_bytes > _VERDICTS_MAX_BYTES:
+            ring, evicted_number = next(iter(self._verdicts))  # of connections that have ended
+            self._take_verdict((ring, evicted_number))
             self._evicted[ring] = max(evicted_number, self._evicted.get(ring, 0))
+
+    def _take_verdict(self, key: tuple[int, int]) -> tuple[PolicyVerdict | None, float | None]:
+        verdict, took_s = self._verdicts.pop(key)
+        self._verdict_bytes -= _size(verdict)
+        return verdict, took_s
 
     def expect_verdict(self, early: EarlyOutcome, on_verdict: OnVerdict) -> None:
         """Call a function with the verdict on a batch; with None if it was lost with its worker.
@@ -148,7 +207,7 @@ class WorkerRings:
         elif early.is_accepted:
             on_verdict(ACCEPTED, early.took_s)
         elif key in self._verdicts:
-            on_verdict(*self._verdicts.pop(key))
+            on_verdict(*self._take_verdict(key))
         elif self._may_come(early):
             self._callbacks[key] = on_verdict
         else:
@@ -162,7 +221,7 @@ class WorkerRings:
     @property
     def is_awaited(self) -> bool:
         """Whether a verdict is waited for."""
-        return bool(self._callbacks)
+        return bool(self._callbacks) or (self.observer is not None and self.pool.observed_count > 0)
 
     def follow(self, servers: list[Worker | None]) -> None:
         """Let the workers that serve the slots have the batches of their partitions."""
@@ -204,6 +263,27 @@ class WorkerRings:
                 self.put_verdict(worker, number, ACCEPTED)
             for number in left_out_numbers:
                 self.put_verdict(worker, number, None)
+        if self.observer is not None:
+            for ring in (*self._rings.values(), *self._closed_rings.values()):
+                ring.look()
+            self._put_observed(self.observer)
+
+    def _put_observed(self, observer: RingObserver) -> None:
+        """Give the batches that are only observed, and not accepted, to their observer."""
+        refused, returned, left_out = self.pool.take_observed()
+        for ring, number, took_s, fields in refused:
+            early = EarlyOutcome(b"", ring, number, is_accepted=False, took_s=took_s, waited_s=0.0)
+            self.expect_verdict(early, partial(_put, observer, FromRing(*fields), took_s))
+        for fields in returned:
+            observer.judge_again(FromRing(*fields))
+        for plan, batch_count, record_count in left_out:
+            observer.leave_out(plan, batch_count, record_count)
+
+    def recall_all(self) -> None:
+        """Recall the batches of all workers, and give those that are only observed back."""
+        for worker in self._rings:
+            self.recall(worker)
+        self.put_late()
 
     def forget(self, worker: Worker, blame: str) -> None:
         """Wait for no verdict of a worker that has ended.
@@ -211,6 +291,10 @@ class WorkerRings:
         Args:
             blame: How the batch that it judged has ended it; empty if that is not to blame.
         """
+        ring = self._closed_rings.get(worker)
+        if ring is not None and self.observer is not None:
+            ring.look()
+            ring.abandon()
         self.put_late()
         self._closed_rings.pop(worker, None)
         number, plan = self._last_batches.pop(worker, (0, b""))
@@ -242,3 +326,25 @@ class WorkerRings:
                     if end_time > now
                 }
             self._slow_until[TopicPlan.decode(plan).topic] = now + SLOW_S
+
+
+def _put(
+    observer: RingObserver,
+    batch: FromRing,
+    took_s: float,
+    verdict: PolicyVerdict | None,
+    took_otherwise_s: float | None,
+) -> None:
+    """Give an observer the verdict on a batch, or the batch if its verdict is lost."""
+    if verdict is None:
+        observer.judge_again(batch)
+    else:
+        observer.put_judged(
+            batch, verdict, took_s if took_otherwise_s is None else took_otherwise_s
+        )
+
+
+def _size(verdict: PolicyVerdict | None) -> int:
+    """Return how many bytes a verdict has that stores something else than its batch."""
+    replacement = None if verdict is None else verdict.replacement
+    return 0 if replacement is None else len(replacement.data) + len(replacement.letters)

@@ -7,11 +7,14 @@ judged by workers, too (`penstock.engine.workers.rings`).
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock import _native
 from penstock.engine.workers.rings import WorkerRings
 from penstock.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 VARIABLE: Final = "PENSTOCK_NATIVE_LANE"
 """An environment variable: 0 for Python, 1 to require native threads; empty: on Linux."""
@@ -51,14 +54,19 @@ def threads_of_lane() -> int:
     return min(THREADS_MAX, len(os.sched_getaffinity(0)))
 
 
-def find_rings() -> WorkerRings | None:
+def find_rings(
+    observing: tuple[Sequence[float], int, int] | None = None,
+) -> WorkerRings | None:
     """Return rings for the workers of a gateway if it has native threads; else None.
+
+    Args:
+        observing: See `WorkerRings`.
 
     Raises:
         NativeThreadsError: As `find_lane`.
     """
     native = find_lane()
-    return None if native is None else WorkerRings(native, threads_of_lane())
+    return None if native is None else WorkerRings(native, threads_of_lane(), observing=observing)
 
 
 def find_tls() -> Any | None:

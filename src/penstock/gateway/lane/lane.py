@@ -246,6 +246,8 @@ class Lane(KnownTopics):
             counts.lane_errors = self._lane.panics
             for native_counts in self._lane.collect():
                 counts.forwarded(*native_counts)
+            if self._gateway.policies.observed is not None:
+                self._gateway.policies.observed.collect_counts()
 
     def close(self) -> None:
         """End the threads. No connection may be the lane's."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.configuration.topic_keys import ENFORCE
 from penstock.gateway.produce.forwarded_at_once import passes_accepted
 from penstock.gateway.produce.gateway import KnownTopics
 from penstock.kafka.wire.names import NO_ID
@@ -14,10 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock.engine.plans.topic_plan import TopicPlan
+    from penstock.engine.workers.supervisor import Supervisor
     from penstock.gateway.context.topic_names import TopicNames
     from penstock.gateway.lane.table import ForwardingGateway, Rows
     from penstock.kafka.wire.requests.produce import TopicData
     from penstock.policies.by_columns import NativeJudge
+
+    _Part = tuple[str, bytes, bool, Any]
+    """The names of policies, their plan, whether one takes the client, and the rings."""
+    _Judging = tuple[list[NativeJudge], _Part | None, _Part | None]
+    """Native judges, the policies that requests wait for, and those that only observe."""
 
 _COMPARED_MAX: Final = 500
 """The most topics that are compared with a change at once: requests wait meanwhile."""
@@ -82,31 +87,12 @@ class TableTopics(KnownTopics):
         are_stored: bool,
     ) -> None:
         """Remember a topic whose batches workers judge, if they do so through rings."""
-        pool = self._gateway.policies.pool
-        rings = pool.rings if pool is not None else None
-        if (
-            pool is None
-            or plan is None
-            or rings is None
-            or plan.unusable
-            or plan.judging_modes != (ENFORCE,)
-            or plan.interceptors
-            or plan.marks
-            or not plan.policies
-            or not rings.serves(name)
-        ):
+        judging = self._judging(plan, name) if plan is not None else None
+        if plan is None or judging is None:
             return
         self._worked.add(name)
-        takes_client = pool.needs_client(plan)
         if topic.topic_id is not None:
-            self.table.know_worked_id(
-                topic.topic_id.bytes,
-                name,
-                plan.policy_names,
-                plan.encoded,
-                rings.pool,
-                takes_client=takes_client,
-            )
+            self.table.know_worked_id(topic.topic_id.bytes, name, judging, plan.quarantines)
             return
         topic_id = NO_ID
         if plan.needs_topic_id:
@@ -116,24 +102,50 @@ class TableTopics(KnownTopics):
             topic_id = known_id
         is_temporary = are_stored or plan.needs_topic_id
         expiry = names.known_until(name) if is_temporary else math.inf
-        self.table.know_worked_name(
-            name,
-            plan.policy_names,
-            plan.encoded,
-            topic_id.bytes,
-            rings.pool,
-            expiry,
-            takes_client=takes_client,
-        )
+        self.table.know_worked_name(name, topic_id.bytes, judging, plan.quarantines, expiry)
+
+    def _judging(self, plan: TopicPlan, name: str) -> _Judging | None:
+        """Return who judges a topic natively, and through rings; None if that is not possible.
+
+        In quarantine that is for batches without a producer id (`passes_accepted`).
+        """
+        policies = self._gateway.policies
+        if (
+            plan.unusable
+            or plan.interceptors
+            or (plan.quarantines and not passes_accepted(plan, self._gateway))
+        ):
+            return None
+        judges: list[NativeJudge] = []
+        parts: list[_Part | None] = []
+        observers = policies.observed.open_pool if policies.observed is not None else None
+        for part, pool in ((plan.waited_for, policies.pool), (plan.observed, observers)):
+            judge = self._judge_of(part) if part is not None else None
+            through_ring = None
+            if judge is not None:
+                judges.append(judge)
+            elif part is not None:
+                through_ring = _through_ring(part, pool, name)
+                if through_ring is None:
+                    return None
+            parts.append(through_ring)
+        return judges, parts[0], parts[1]
+
+    def _judge_of(self, plan: TopicPlan) -> NativeJudge | None:
+        inline = self._gateway.policies.inline
+        return None if inline is None else inline.natively(plan, self._new_judge)
 
     def look_again(self) -> None:
         """Forget the topics whose batches have blocked a worker."""
-        pool = self._gateway.policies.pool
-        if pool is None or pool.rings is None:
-            return
-        for name in [name for name in self._worked if not pool.rings.serves(name)]:
-            self._worked.discard(name)
-            self.table.forget(name)
+        policies = self._gateway.policies
+        observers = policies.observed.open_pool if policies.observed is not None else None
+        for pool in (policies.pool, observers):
+            if pool is None or pool.rings is None:
+                continue
+            serves = pool.rings.serves
+            for name in [name for name in self._worked if not serves(name)]:
+                self._worked.discard(name)
+                self.table.forget(name)
 
     def accepts(self, plan: TopicPlan, version: int, data: memoryview) -> bool:
         inline, waited_for = self._gateway.policies.inline, plan.waited_for
@@ -184,3 +196,11 @@ class TableTopics(KnownTopics):
                 return None
             judges.append(judge)
         return judges
+
+
+def _through_ring(plan: TopicPlan, pool: Supervisor | None, name: str) -> _Part | None:
+    """Return the policies of a topic, and the rings of their workers; None if these judge none."""
+    rings = pool.rings if pool is not None else None
+    if pool is None or rings is None or not rings.serves(name):
+        return None
+    return plan.policy_names, plan.encoded, pool.needs_client(plan), rings.pool

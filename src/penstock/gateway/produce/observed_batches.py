@@ -16,24 +16,25 @@ import contextlib
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID
 
 import structlog
 
 from penstock.configuration import ConfigurationError
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import FailureCause, Outcome, failed, not_judged
 from penstock.engine.workers.batch_to_judge import BatchToJudge
 from penstock.gateway.refusal_log import Refused
+from penstock.policy import ClientContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Coroutine
-    from uuid import UUID
 
-    from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.observer import WorkerEnd
+    from penstock.engine.workers.rings import FromRing
     from penstock.engine.workers.supervisor import Supervisor
     from penstock.gateway.observing.metrics.counts import GatewayCounts
-    from penstock.policy import ClientContext
 
 log = structlog.get_logger()
 
@@ -69,6 +70,18 @@ class ObservedBatch(NamedTuple):
     client_id: str | None
     connection: int
     sender: ClientContext | None = None
+
+
+def _of_ring(batch: FromRing) -> ObservedBatch:
+    return ObservedBatch(
+        TopicPlan.decode(batch.plan),
+        batch.partition,
+        UUID(bytes=batch.topic_id),
+        batch.version,
+        batch.client_id,
+        batch.connection,
+        ClientContext(batch.principal, batch.client_id, batch.address),
+    )
 
 
 class TimesBeside:
@@ -142,6 +155,36 @@ class ObservedBatches:
         return self._pool
 
     @property
+    def open_pool(self) -> Supervisor | None:
+        """The workers, once they judge."""
+        return self._pool if self._is_open and not self._is_closed else None
+
+    def put_judged(self, batch: FromRing, verdict: PolicyVerdict, took_s: float) -> None:
+        """Report the verdict on a batch that was judged through a ring."""
+        observed = _of_ring(batch)
+        if self._counts is not None:
+            self._counts.judged_beside(observed.plan.policy_names, verdict.cause, took_s)
+        self._report(observed, batch.data, verdict)
+
+    def judge_again(self, batch: FromRing) -> None:
+        """Judge a batch without a ring."""
+        self.submit(_of_ring(batch), batch.data)
+
+    def leave_out(self, plan: bytes, batch_count: int, record_count: int) -> None:
+        """Count batches for which there was no room, and their records."""
+        if self._counts is not None:
+            self._counts.records_not_observed(TopicPlan.decode(plan), record_count)
+        self._note_left_out(batch_count)
+
+    def collect_counts(self) -> None:
+        """Add the counts of the batches that were judged through rings."""
+        rings = self._pool.rings if self._pool is not None else None
+        if rings is not None and rings.observer is not None:
+            rings.put_late()
+            if self._counts is not None:
+                self._counts.forwarded(*rings.pool.collect())
+
+    @property
     def pids(self) -> list[int]:
         """The process ids of the workers."""
         return self._pool.pids if self._pool is not None and self._is_open else []
@@ -189,6 +232,8 @@ class ObservedBatches:
         except Exception as error:
             self._cannot_start(error)
             return False
+        if self._pool.rings is not None:
+            self._pool.rings.observer = self
         self._started.clear()
         self._run(self._open(self._pool))
         return True
@@ -269,7 +314,10 @@ class ObservedBatches:
     def _leave_out(self, batch: ObservedBatch, data: bytes | memoryview) -> None:
         if self._counts is not None:
             self._counts.not_observed(batch.plan, data)
-        self._left_out += 1
+        self._note_left_out(1)
+
+    def _note_left_out(self, count: int) -> None:
+        self._left_out += count
         now = self._clock()
         if now - self._left_out_logged >= _LOG_EVERY_S and not self._is_closed:
             self._log_left_out(now)
@@ -298,6 +346,9 @@ class ObservedBatches:
             drain_s = 0.0
             self._is_closed = True
         if pool is not None:
+            if pool.rings is not None and drain_s:
+                pool.rings.recall_all()
             await pool.close(drain_s=drain_s, close_s=_CLOSE_S)
+            self.collect_counts()
         self._is_closed = True
         self._log_left_out(self._clock())

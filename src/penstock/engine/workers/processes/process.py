@@ -31,7 +31,7 @@ from penstock.configuration.processes.parent import end_with_parent
 from penstock.engine.chain import Chain, inapplicable, unusable
 from penstock.engine.instances import NOBODY, PolicyInstances
 from penstock.engine.interceptors.intercepted_batch import intercept_and_judge
-from penstock.engine.modes.diverting import judge_and_divert
+from penstock.engine.modes.diverting import judge_and_divert, judge_and_divert_records
 from penstock.engine.not_now import may_pass
 from penstock.engine.path_counts import events_of
 from penstock.engine.plans.topic_plan import TopicPlan
@@ -74,7 +74,11 @@ _reported = 0
 
 
 class WorkerJudge:
-    """Reads batches and judges them, by the plan that comes with each."""
+    """Reads batches and judges them, by the plan that comes with each.
+
+    Attributes:
+        data_in_ring: Returns the bytes of the batch of a ring that is being judged.
+    """
 
     def __init__(
         self,
@@ -92,6 +96,7 @@ class WorkerJudge:
         self._chain = lru_cache(_CHAINS_CACHED)(self._new_chain)
         self._attempt = 0
         self._phase = JUDGING
+        self.data_in_ring: Callable[[], bytes] = bytes
         policies.on_preparing = self._preparing
 
     def judge(
@@ -169,9 +174,32 @@ class WorkerJudge:
                 chain = self._chain(plan)
             except ConfigurationError as error:
                 return unusable(TopicPlan.decode(plan), error)
-        verdict = chain.judge(partition, _topic_id(topic_id), StoredColumns(records))
+        verdict = self._verdict(chain, version, partition, _topic_id(topic_id), records)
         # Another object is sent to the parent, after what is shared.
         return replace(verdict) if has_new_values() else verdict
+
+    def _verdict(
+        self, chain: Chain, version: int, partition: int, topic_id: UUID, records: StoredRecords
+    ) -> PolicyVerdict:
+        if not chain.plan.diverts:
+            return chain.judge(partition, topic_id, StoredColumns(records))
+        return judge_and_divert_records(
+            chain,
+            partition,
+            topic_id,
+            records,
+            partial(self._batch_in_ring, version),
+            max_bytes=self._max_bytes,
+        )
+
+    def _batch_in_ring(self, version: int) -> RecordBatch:
+        """Read the batch of the ring that is being judged: it is stored otherwise than it is."""
+        return read_batch(
+            self.data_in_ring(),
+            api_version=version,
+            max_decompressed_bytes=self._limit,
+            max_records=self._max_records,
+        )
 
     def _read(
         self, plan: bytes, version: int, data: bytes | memoryview

@@ -32,6 +32,9 @@ _AMONG_MESSAGES_S: Final = 0.002
 class RingJudge(Protocol):
     """The judge of a worker."""
 
+    data_in_ring: Callable[[], bytes]
+    """Returns the bytes of the batch that is being judged."""
+
     @property
     def limits(self) -> tuple[int, int]:
         """The most bytes and records of a batch, decompressed."""
@@ -60,6 +63,7 @@ class RingBatches:
     def begin(self, judge: RingJudge) -> None:
         """Judge batches from now on."""
         self._judge = judge
+        judge.data_in_ring = self._reader.batch
         self._reader.begin(judge.judge_in_ring, ACCEPTED, new_header, ClientContext, *judge.limits)
 
     def judge_until_message(self) -> None:

@@ -340,7 +340,10 @@ class GatewayCounts:
 
     def not_observed(self, plan: TopicPlan, data: bytes | memoryview) -> None:
         """Count the records of a batch that was forwarded, and not judged for lack of room."""
-        count = min(record_count(data), self.records_max)
+        self.records_not_observed(plan, min(record_count(data), self.records_max))
+
+    def records_not_observed(self, plan: TopicPlan, count: int) -> None:
+        """Count records of batches that were forwarded, and not judged for lack of room."""
         self._records.add((plan.topic, plan.policy_names, NOT_OBSERVED), count)
 
     def topic_judged(self, policy: str, verdict: PolicyVerdict) -> None:
