@@ -192,8 +192,9 @@ OBSERVED = {
     "all": ({**CONTEXTUAL, "penstock.mode": "observe"}, 1, [0]),
     "beside a class": (
         {
-            "policies.first.class": "policies.Contextual",
-            "policies.second.class": "policies.Contextual",
+            "policies": "first,second",
+            "policies.first.type": "policies.Contextual",
+            "policies.second.type": "policies.Contextual",
             "policies.second.mode": "observe",
             "policies.first.trace": "",
             "policies.second.trace": "",
