@@ -213,11 +213,16 @@ def test_what_is_only_observed_is_counted_as_without_rings(start, topic, stored,
     beginning = 200
 
     def play(running, trace):
+        def have_judged(count):
+            return trace.exists() and len(lines_of(trace)) >= policy_count * count
+
         with Producer(running.address, name) as producer:
             # The workers that observe start with the first batch.
-            wait_until(lambda: trace.exists() and len(lines_of(trace)) >= beginning)
+            wait_until(lambda: have_judged(beginning))
             for _ in range(beginning):
                 assert producer.send("first") == 0
+            # They judge what they have from Python first.
+            wait_until(lambda: have_judged(2 * beginning))
             codes = [producer.send(f"good {number}", "last") for number in range(40)]
             bad = [producer.send(f"bad {number}", client_id="a\0b") for number in range(5)]
             assert set(bad) == set(codes_of_bad)

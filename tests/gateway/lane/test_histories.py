@@ -90,6 +90,8 @@ class CountedRecords:
 class Observed:
     """Observes batches at once."""
 
+    open_pool = None
+
     def __init__(self, talk):
         self._talk = talk
 
