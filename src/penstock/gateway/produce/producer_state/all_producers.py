@@ -370,8 +370,11 @@ class Producers:
         producer = self._in_use.get(key)
         if producer is not None and producer.epoch > epoch:
             return INVALID_PRODUCER_EPOCH
-        if self._known.find(key) is None:
+        kept = self._known.find(key)
+        if kept is None:
             self._miss(key, epoch, batch)
+        elif kept.epoch == epoch:  # its record presumes that the broker has the batch
+            kept.defer(batch.numbers, batch.connection)
         return REQUEST_TIMED_OUT
 
     def on_response(
