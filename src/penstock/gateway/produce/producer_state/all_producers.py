@@ -424,7 +424,6 @@ class Producers:
         self.doubts.expire()
         self.topics.expire()
         self._known.expire_unused()
-        self._letters.announce_again()
         self._known.expire_records()
         self._known.write_concurrent()
         self.held.expire()

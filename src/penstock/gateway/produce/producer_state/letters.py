@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
-
-from penstock.gateway.produce.producer_state.known_producers import REWRITTEN_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,7 +73,6 @@ class Letters:
         self._writer = writer
         self._in_use = in_use
         self._is_shared = is_shared
-        self._unannounced: dict[ProducerKey, None] = {}
 
     def store(
         self,
@@ -121,30 +117,16 @@ class Letters:
         callback: Callable[[str | None], None],
         failure: str | None,
     ) -> None:
-        """Let other gateways know that nothing is left to store of a batch.
+        """Let other gateways know that nothing is left to store of a batch, before its client does.
 
         One to which the batch came first would wait for it, though its client has a success.
 
         Args:
-            callback: Called first, with `failure`.
+            callback: Called with `failure`, or why that was not written, or None.
             failure: Why its dead letters were not stored; None if they were.
         """
-        callback(failure)
         is_current = self._in_use.of(key, producer.epoch) is producer
         if failure is None and self._is_shared and batch.loses_all and is_current:
-            self._writer.write(key, producer, partial(self._announced, key))
-
-    def _announced(self, key: ProducerKey, failure: str | None) -> None:
-        """Have `announce_again` write what other gateways wait for, if it was not written."""
-        if failure is None:
-            self._unannounced.pop(key, None)
+            self._writer.write(key, producer, callback)
         else:
-            self._unannounced[key] = None
-
-    def announce_again(self) -> None:
-        """Write again what other gateways wait for, where it was not written."""
-        for key in list(islice(self._unannounced, REWRITTEN_MAX)):
-            del self._unannounced[key]
-            producer = self._in_use.get(key)
-            if producer is not None:
-                self._writer.write(key, producer, partial(self._announced, key))
+            callback(failure)
