@@ -24,6 +24,7 @@ USERS: Final = "orders"
 REASONS: Final = {
     "enforce": "InvalidRecordException\\W+(field id of the value is missing|the value is not JSON)",
     **dict.fromkeys(REMOVE, r"InvalidRecordException.*penstock\.quarantine\.internal\.topics"),
+    "transaction": r"InvalidRecordException.*no records of transactions aside.*the value is not JSON",
 }
 """Patterns of the exceptions that programs show for a record that is refused, by the way."""
 

@@ -65,7 +65,7 @@ def test_without_local_state_counts_continue_unless_the_changelog_is_refused(
             wait_until(lambda way=way: ends(way), 120, what=f"the end with {way}")
             # In a transaction, quarantine refuses bad records of any topic.
             in_transaction = (way, guarantee) == ("quarantine", "exactly_once_v2")
-            assert re.search(REASONS["enforce" if in_transaction else way], ends(way)[0])
+            assert re.search(REASONS["transaction" if in_transaction else way], ends(way)[0])
         for way in (*KEEP, USERS):
             wait_until(lambda way=way: counts(way)[-1:] == [BEFORE], 120, what=f"counts of {way}")
         application.tell("again")
