@@ -94,6 +94,20 @@ def test_unwritten_and_unsent_batches_do_not_lower_sequence_numbers_of_others():
     assert first.decide(5, 2).broker_first == 5 - 1
 
 
+def test_batches_of_a_gateway_that_began_late_follow_what_was_dropped_before():
+    """The leader does not know the producer, so the other gateway begins with a later batch."""
+    topic = Topic()
+    first, other = topic.gateway(), topic.gateway()
+    first.defer(3, 2)
+    other.decide(3, 2, (0,))
+    first.read()
+    first.decide(0, 1, (0,))
+    assert other.decide(5, 2, (1,)).broker_first == 5 - 1
+    first.read()
+    assert first.decide(3, 2, (0,)).broker_first == 3 - 1
+    assert first.decide(5, 2, (1,)).broker_first == 5 - 2
+
+
 def test_a_producer_that_was_evicted_before_its_record_was_read_learns_from_others():
     topic = Topic()
     first, other = topic.gateway(producers_max=1), topic.gateway()

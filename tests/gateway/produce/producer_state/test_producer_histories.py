@@ -185,6 +185,26 @@ ONCE_FAILED_WITH = {
     40017: Features(runs=True, gives_up=True, writes_late=True, returns=True, digests=True, takes_later=True),
     55090: Features(checksums=True, gives_up=True, compacts=True, digests=True, takes_later=True),
     59057: Features(evicts=True, forgets=True, little_memory=True, returns=True, digests=True, takes_later=True, steps=250),
+    11143057: Features(
+        runs=True, checksums=True, appended=True, little_memory=True, returns=True, takes_later=True
+    ),
+    11163784: Features(
+        runs=True, checksums=True, gives_up=True, compacts=True, writes_late=True, evicts=True,
+        little_memory=True, switches=True, quarantines=True, returns=True, steps=250,
+    ),
+    11466822: Features(
+        checksums=True, appended=True, little_memory=True, quarantines=True, takes_later=True, steps=250
+    ),
+    11560981: Features(
+        checksums=True, compacts=True, little_memory=True, quarantines=True, takes_later=True,
+        gateways=4,
+    ),
+    11596013: Features(
+        checksums=True, quarantines=True, returns=True, takes_later=True, gateways=4
+    ),
+    11613457: Features(
+        compacts=True, little_memory=True, quarantines=True, returns=True, gateways=3, steps=250
+    ),
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ dropped before it. A batch keeps its number (`Batch.broker_first`) as long as it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.gateway.produce.producer_state.producer.batch import Batch, State
 from penstock.gateway.produce.producer_state.producer.batches import Batches
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.producer.numbers import Range
 
     Buffer = bytes | memoryview
+
+
+_UNSENT: Final = frozenset({State.DECIDED, State.AWAITED})
+"""States of a batch that is not stored, as far as is known."""
 
 
 class Beginning(NamedTuple):
@@ -129,6 +133,21 @@ class Numbering:
         if self.beginning is not None and distance(self.beginning.first, numbers.first) >= 0:
             return self.beginning.removed
         return self.batches[place].removed
+
+    def lower_behind(self, batch: Batch) -> None:
+        """Lower the numbers of the batches behind a sent batch that count fewer dropped records.
+
+        Another gateway has decided about them before it knew of these records.
+        """
+        place = self.batches.index(batch)
+        for later in [self.batches[i] for i in range(place + 1, len(self.batches))]:
+            missing = distance(later.removed, batch.removed_with)
+            if later.first != batch.next or missing <= 0 or later.state not in _UNSENT:
+                return
+            later.broker_first = add(later.broker_first, -missing)
+            batch = later
+            if later.next == self.next:
+                self.removed = later.removed_with
 
     def append_refused(self, numbers: Range) -> None:
         """Add the next batch, which gets a final error."""

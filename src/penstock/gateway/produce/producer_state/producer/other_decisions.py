@@ -6,10 +6,11 @@ While a configuration is rolled out, they may differ.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.gateway.produce.producer_state.producer.batch import State
-from penstock.gateway.produce.producer_state.producer.numbers import distance
+from penstock.gateway.produce.producer_state.producer.numbers import add, distance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,16 +85,19 @@ class OtherDecisions(NamedTuple):
         Returns:
             The index; None if there is none, or if a batch from there on is stored.
         """
+        is_certain = True
         for place, batch in enumerate(own):
             is_replaced = any(
                 _overlap(batch, theirs)
                 and (theirs.first, theirs.count, theirs.broker_first, theirs.dropped_count)
                 != (batch.first, batch.count, batch.broker_first, batch.dropped_count)
+                and not (is_certain and _begins_late(theirs, batch))
                 for theirs in self.batches
             )
             if is_replaced:
                 is_stored = own.states_from(place) & {State.STORED, State.ACKNOWLEDGED}
                 return None if is_stored else place
+            is_certain &= not self._may_be_given_up(batch)
         return None
 
     def merged_with(self, own: Batches) -> Merged:
@@ -110,6 +114,35 @@ class OtherDecisions(NamedTuple):
                 merged.append(theirs)
                 added.append(theirs)
         return Merged(self._in_order(merged), added)
+
+    def lower_behind(self, merged: Merged) -> None:
+        """Lower the numbers of these batches behind records that were dropped here.
+
+        The other gateway may have begun behind these records, at a leader that did not know the
+        producer. Batches that are stored keep their numbers, and so do all behind a batch that a
+        client may have given up.
+
+        Args:
+            merged: These batches, and those here.
+        """
+        for batch, following in pairwise(merged.batches):
+            if self._may_be_given_up(batch):
+                return
+            if (
+                following in merged.theirs
+                and batch.next == following.first
+                and following.state is not State.STORED
+                and distance(batch.removed_with, following.removed) < 0
+            ):
+                following.broker_first = add(following.first, -batch.removed_with)
+
+    def _may_be_given_up(self, batch: Batch) -> bool:
+        """Whether a client may never send a batch again whose dropped records count only here."""
+        return (
+            batch.state is State.AWAITED
+            and bool(batch.dropped_count)
+            and all(theirs.numbers[:2] != batch.numbers[:2] for theirs in self.batches)
+        )
 
     def _fitting(self, own: Batches) -> Sequence[Batch]:
         """Return the batches that fit the stored batches known here.
@@ -145,6 +178,17 @@ class OtherDecisions(NamedTuple):
 
 def _decision(batch: Batch) -> tuple[int, ...]:
     return (*batch.numbers, batch.broker_first, batch.dropped_count)
+
+
+def _begins_late(theirs: Batch, batch: Batch) -> bool:
+    """Whether it is a batch here that is not stored, with fewer records dropped before it."""
+    return (
+        batch.state is State.AWAITED
+        and theirs.state is not State.STORED
+        and theirs.numbers[:2] == batch.numbers[:2]
+        and theirs.dropped_count == batch.dropped_count
+        and distance(batch.removed, theirs.removed) < 0
+    )
 
 
 def _fits(batch: Batch, others: Sequence[Batch]) -> bool:

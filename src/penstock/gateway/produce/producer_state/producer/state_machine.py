@@ -269,6 +269,8 @@ class Producer:
         batch.unsettled_before = (
             sum(not earlier.is_settled for earlier in earlier_batches) if earlier_batches else 0
         )
+        if not code and batch.dropped_count:
+            self.numbering.lower_behind(batch)
         return code
 
     def obstacle(self, batch: Batch) -> int:
@@ -381,9 +383,11 @@ class Producer:
             if State.STORED not in self.batches.states_from(place):
                 self.numbering.cut_at(place)  # decided without knowing all records dropped before
         self.confirm(theirs.batches)
-        batches, added = theirs.merged_with(self.batches)
-        for batch in added:
+        merged = theirs.merged_with(self.batches)
+        for batch in merged.theirs:
             self._expect_again(batch, awaited_batches)
+        theirs.lower_behind(merged)
+        batches = merged.batches
         if not batches:
             return True
         self.numbering.replace(batches, batches[-1].next, batches[-1].removed_with)
