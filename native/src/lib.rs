@@ -27,6 +27,8 @@ mod arrow;
 mod python;
 #[cfg(feature = "python")]
 mod python_avro;
+#[cfg(all(feature = "python", target_os = "linux"))]
+mod python_counts;
 #[cfg(feature = "python")]
 mod python_json;
 #[cfg(all(feature = "python", target_os = "linux"))]

@@ -11,15 +11,18 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::lane::batch;
 use crate::lane::compression;
 use crate::lane::connection::GivenBack;
-use crate::lane::counts::{self, Counts, Times};
+use crate::lane::counts::Counts;
+use crate::lane::exchange::{self, Receiving, State};
 use crate::lane::judge::{self, Check, Judged};
+use crate::lane::judging::{Early, Sender};
 use crate::lane::locked;
 use crate::lane::panics;
-use crate::lane::relay::{self, Limits, Passed, Receiving, State};
+use crate::lane::relay::{self, Limits, Passed};
 use crate::lane::slices::Slice;
 use crate::lane::table::{self, Action, Topic};
 use crate::lane::threads::{self, Adopted};
-use crate::lane::worked::{Early, Observers, Sender, Worked};
+use crate::lane::worked::{Observers, Worked};
+use crate::python_counts::{Collected, collected};
 use crate::python_json::JsonSchema;
 use crate::python_ring::RingPool;
 use crate::python_tls::Tls;
@@ -30,10 +33,6 @@ type Exchange = (i16, i16, i32, f64, f64, bool);
 /// which request it is; missing bytes of the response; the exchanges that await a response; whether
 /// the broker may not have read a request without a response.
 type Between = (usize, bool, Option<Exchange>, usize, Vec<Exchange>, bool);
-/// API key, buckets, seconds altogether.
-type Counted = (i16, Vec<u64>, f64);
-/// Topic, policies, records, buckets of batches, seconds altogether.
-type Accepted = (String, String, u64, Vec<u64>, f64);
 /// Plan, ring, number, whether it is accepted, seconds of judging, seconds before.
 type OutcomeFields<'py> = (Bound<'py, PyBytes>, u64, u64, bool, f64, f64);
 /// Topic, its id if the request has it, partition, the outcome.
@@ -43,10 +42,6 @@ type Part<'py> = (String, Vec<u8>, bool, PyRef<'py, RingPool>);
 /// Native judges, the policies that clients wait for, and those that only observe.
 type Judging<'py> = (Vec<PyRef<'py, Judge>>, Option<Part<'py>>, Option<Part<'py>>);
 type Figures = (usize, usize, usize, bool, f64, u64, Option<usize>, f64);
-/// Policies, buckets of batches, seconds altogether.
-type Waited = (String, Vec<u64>, f64);
-pub type Collected = (Vec<Counted>, Vec<Counted>, Vec<Accepted>, u64, u64, Vec<Waited>);
-
 /// Accepts the batches of topics by Penstock's own policies.
 ///
 /// It is made once, with all its checks, before a topic is judged by it.
@@ -473,10 +468,10 @@ fn state(between: Between) -> State {
     let (request_left, is_last, receiving, response_left, expected, unconfirmed) = between;
     let receiving = match (is_last, receiving) {
         (true, _) => Receiving::Last,
-        (false, Some(one)) => Receiving::WithoutResponse(exchange(one)),
+        (false, Some(one)) => Receiving::WithoutResponse(exchange_of(one)),
         (false, None) => Receiving::Nothing,
     };
-    let expected: VecDeque<_> = expected.into_iter().map(exchange).collect();
+    let expected: VecDeque<_> = expected.into_iter().map(exchange_of).collect();
     State { request_left, receiving, response_left, expected, unconfirmed }
 }
 
@@ -491,26 +486,11 @@ fn between(state: State) -> Between {
     (request_left, is_last, receiving, response_left, expected, unconfirmed)
 }
 
-const fn exchange(of: Exchange) -> relay::Exchange {
+const fn exchange_of(of: Exchange) -> exchange::Exchange {
     let (api_key, version, correlation_id, received_at, sent_at, was_held) = of;
-    relay::Exchange { api_key, version, correlation_id, received_at, sent_at, was_held }
+    exchange::Exchange { api_key, version, correlation_id, received_at, sent_at, was_held }
 }
 
-const fn fields(of: relay::Exchange) -> Exchange {
+const fn fields(of: exchange::Exchange) -> Exchange {
     (of.api_key, of.version, of.correlation_id, of.received_at, of.sent_at, of.was_held)
-}
-
-pub fn collected(of: counts::Collected) -> Collected {
-    let accepted = of.accepted.into_iter().map(|(topic, policies, records, times)| {
-        let Times { buckets, total_s } = times.unwrap_or_default();
-        (topic, policies, records, buckets, total_s)
-    });
-    let (whole, broker) = (counted(of.whole), counted(of.broker));
-    let waiting = of.waiting.into_iter().map(|(by, times)| (by, times.buckets, times.total_s));
-    let bytes = (of.client_bytes, of.broker_bytes);
-    (whole, broker, accepted.collect(), bytes.0, bytes.1, waiting.collect())
-}
-
-fn counted(times: Vec<(i16, Times)>) -> Vec<Counted> {
-    times.into_iter().map(|(key, of)| (key, of.buckets, of.total_s)).collect()
 }

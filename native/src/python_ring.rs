@@ -13,7 +13,7 @@ use crate::header::Header;
 use crate::lane::batch::{Limits, is_compressed, read};
 use crate::lane::locked;
 use crate::python::Records;
-use crate::python_lane::{Collected, collected};
+use crate::python_counts::{Collected, collected};
 use crate::ring::context;
 use crate::ring::layout::{Outcome, Slot};
 use crate::ring::observed::{Observed, Observers};

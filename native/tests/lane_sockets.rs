@@ -17,8 +17,9 @@ use std::time::Duration;
 use penstock_native::cursor::put_varint;
 use penstock_native::header::{HEADER_BYTES, checksum};
 use penstock_native::lane::batch;
+use penstock_native::lane::exchange::State;
 use penstock_native::lane::judge::{Check, Judge, Judged};
-use penstock_native::lane::relay::{Limits, State};
+use penstock_native::lane::relay::Limits;
 use penstock_native::lane::table::{Action, Table, Topic};
 use penstock_native::lane::threads::{Adopted, Lane};
 

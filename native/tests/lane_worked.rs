@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_native::lane::connection::GivenBack;
-use penstock_native::lane::relay::{Limits, State};
+use penstock_native::lane::exchange::State;
+use penstock_native::lane::judging::Sender;
+use penstock_native::lane::relay::Limits;
 use penstock_native::lane::table::{Action, Table, Topic};
 use penstock_native::lane::threads::{Adopted, Lane};
-use penstock_native::lane::worked::{Observers, Sender, Worked};
+use penstock_native::lane::worked::{Observers, Worked};
 use penstock_native::ring;
 use penstock_native::ring::context;
 use penstock_native::ring::layout::{self, Outcome, Slot};

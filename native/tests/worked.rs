@@ -7,7 +7,8 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use penstock_native::lane::relay::{Limits, Passed, Relay, State};
+use penstock_native::lane::exchange::State;
+use penstock_native::lane::relay::{Limits, Passed, Relay};
 use penstock_native::lane::table::{Action, Table, Topic};
 use penstock_native::lane::threads::{Adopted, Figures, Lane};
 use penstock_native::lane::worked::Worked;

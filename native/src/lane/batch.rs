@@ -2,7 +2,8 @@
 //! `penstock.kafka.records.batch.read_batch`.
 #![forbid(unsafe_code)]
 
-use super::compression::{Decompression, STEP_BYTES, ZSTD, decompressed};
+use super::compression::{Decompression, ZSTD, decompressed};
+use super::steps::STEP_BYTES;
 use crate::header::{CODEC, CONTROL, HEADER_BYTES, Header, LOG_APPEND_TIME, MAGIC, checksum};
 use crate::section::{self, Origin, Section};
 

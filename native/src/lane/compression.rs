@@ -14,7 +14,8 @@ use std::ops::Range;
 use flate2::bufread::GzDecoder;
 use snap::raw::{Decoder, decompress_len};
 
-use super::lz4::{self, BLOCKS_MAX};
+use super::lz4;
+use super::steps::{BLOCK_MAX_BYTES, BLOCKS_MAX, STEP_BYTES};
 use super::zstd;
 
 /// Kafka's numbers of codecs.
@@ -27,14 +28,8 @@ pub const ZSTD: u16 = 4;
 const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const XERIAL_HEADER_BYTES: usize = 16;
 
-/// So many bytes, at least, are decompressed in a step.
-pub(super) const STEP_BYTES: usize = 128 * 1024;
 /// So many bytes of gzip, at most, are read in a step: blocks take time, even without content.
 const STEP_READ_BYTES: usize = 8 * 1024;
-/// Of the codecs whose frames have blocks, a larger block is Python's: it cannot be left in its
-/// middle.
-pub(super) const BLOCK_MAX_BYTES: usize = 4 * 1024 * 1024;
-
 /// Return the records of a batch, decompressed; None where they are damaged, too large, or Python's.
 pub fn decompressed(codec: u16, data: &[u8], limit: usize) -> Option<Vec<u8>> {
     if codec == GZIP {

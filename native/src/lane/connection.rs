@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use super::counts::Counts;
 use super::epoll::Interest;
+use super::exchange::State;
+use super::judging::{Early, Place};
 use super::locked;
-use super::relay::{Passed, REQUEST_HEAD_BYTES, Relay, State};
+use super::relay::{Passed, REQUEST_HEAD_BYTES, Relay};
 use super::slices::{SLICE_S, Slice};
 use super::stream::{Behind, Received, Stream};
-use super::worked::{Early, Place};
 use crate::ring::sender::{Judged, Ring};
 
 const KEPT_CAPACITY: usize = 4096;

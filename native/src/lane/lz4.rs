@@ -8,10 +8,7 @@
 use lz4_flex::block::decompress_into;
 use twox_hash::XxHash32;
 
-use super::compression::STEP_BYTES;
-
-/// The most blocks, here and in xerial's framing of snappy: each takes time, however short it is.
-pub(super) const BLOCKS_MAX: usize = 65_536;
+use super::steps::{BLOCKS_MAX, STEP_BYTES};
 
 const MAGIC: [u8; 4] = 0x184D_2204_u32.to_le_bytes();
 /// Version 1, independent blocks, no dictionary, and the bit that has to be zero.

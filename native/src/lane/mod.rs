@@ -29,12 +29,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub mod batch;
 pub mod compression;
 pub mod counts;
+pub mod exchange;
 pub mod judge;
 mod lz4;
 pub mod panics;
 pub mod produce;
 pub mod relay;
 pub mod slices;
+mod steps;
 mod stopwatch;
 pub mod table;
 
@@ -42,6 +44,8 @@ pub mod table;
 pub mod connection;
 #[cfg(target_os = "linux")]
 pub mod epoll;
+#[cfg(target_os = "linux")]
+pub mod judging;
 #[cfg(target_os = "linux")]
 mod stream;
 #[cfg(target_os = "linux")]

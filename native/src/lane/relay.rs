@@ -4,17 +4,17 @@
 //! It is `penstock.gateway.sessions.session.Session` for exchanges that are only forwarded.
 #![forbid(unsafe_code)]
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use super::counts::Counts;
+use super::exchange::{Exchange, Receiving, State};
 use super::judge::Work;
+#[cfg(target_os = "linux")]
+use super::judging::{Decision, Early, Judging, Place, observe};
 use super::locked;
 use super::produce::{self, Acks, Request};
 use super::slices::{Slice, Slices};
 use super::table::{Action, Table};
-#[cfg(target_os = "linux")]
-use super::worked::{Decision, Early, Judging, Place, observe};
 
 /// The bytes with which every request begins: its length, API key, version and correlation id.
 pub const REQUEST_HEAD_BYTES: usize = 12;
@@ -30,50 +30,6 @@ const WHOLE_MAX_BYTES: usize = 128 * 1024;
 const COMPRESSED_MAX_BYTES: usize = 16 * 1024;
 /// The most bytes of a request that is read as a whole; longer requests are Python's.
 const REQUEST_MAX_BYTES: usize = 2 * 1024 * 1024;
-
-/// A request that was sent, and awaits its response; or the request that is being received.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Exchange {
-    /// The API key.
-    pub api_key: i16,
-    /// Its version.
-    pub version: i16,
-    /// The client's correlation id.
-    pub correlation_id: i32,
-    /// When its first bytes were received; 0 if that is not counted.
-    pub received_at: f64,
-    /// When it was sent, if it was held; otherwise 0.
-    pub sent_at: f64,
-    /// Whether it was forwarded only when it was complete.
-    pub was_held: bool,
-}
-
-/// The request of which a part is forwarded.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub enum Receiving {
-    /// No request.
-    #[default]
-    Nothing,
-    /// The last request that awaits a response.
-    Last,
-    /// A request that expects no response.
-    WithoutResponse(Exchange),
-}
-
-/// The exact state between two bytes, which a connection's owner hands over to the next.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct State {
-    /// Bytes of the current request that were not received yet.
-    pub request_left: usize,
-    /// Which request that is.
-    pub receiving: Receiving,
-    /// Bytes of the current response that were not received yet.
-    pub response_left: usize,
-    /// The requests that await their response, in order.
-    pub expected: VecDeque<Exchange>,
-    /// Whether the broker may not have read a request that has no response.
-    pub unconfirmed: bool,
-}
 
 /// The bytes that may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,9 +5,9 @@
 #![forbid(unsafe_code)]
 
 use super::counts::Counts;
+use super::exchange::Exchange;
 use super::judge::{InSteps, Step};
 use super::produce::Request;
-use super::relay::Exchange;
 
 /// How long a slice is.
 pub const SLICE_S: f64 = 0.001;

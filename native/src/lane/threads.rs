@@ -18,16 +18,17 @@ use std::time::Instant;
 use super::connection::{Connection, GivenBack, Side};
 use super::counts::{Collected, Counts};
 use super::epoll::{End, Epoll, Event, Interest, Waker, duplicate};
+use super::exchange::State;
+use super::judging::{Place as OfConnection, Sender};
 use super::locked;
 use super::panics;
-use super::relay::{Limits, Relay, State};
+use super::relay::{Limits, Relay};
 use super::slices::seconds_after;
 use super::stopwatch::Stopwatch;
 use super::stream::Stream;
 use super::table::Table;
 use super::tls::{Phase, Tls};
 use super::waiting::{RINGS, Rings};
-use super::worked::{Place as OfConnection, Sender};
 
 const READ_BYTES: usize = 256 * 1024;
 /// A connection that holds no more may stay, however much is held altogether. Python, too,
@@ -633,8 +634,8 @@ mod tests {
     use std::io::Write;
 
     use super::super::batch;
+    use super::super::exchange::{Exchange, Receiving};
     use super::super::judge::{self, Check, Judge};
-    use super::super::relay::{Exchange, Receiving};
     use super::super::table::{Action, Topic};
     use super::super::worked::Worked;
     use super::*;

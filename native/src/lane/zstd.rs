@@ -9,7 +9,7 @@
 
 use std::cell::RefCell;
 
-use super::compression::{BLOCK_MAX_BYTES, STEP_BYTES};
+use super::steps::{BLOCK_MAX_BYTES, STEP_BYTES};
 use zstd_safe::{DCtx, InBuffer, OutBuffer, find_frame_compressed_size, get_frame_content_size};
 
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();

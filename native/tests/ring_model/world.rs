@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use penstock_native::lane::counts::Counts;
 use penstock_native::lane::epoll::{Epoll, Waker};
-use penstock_native::lane::relay::{Limits, Relay, State};
+use penstock_native::lane::exchange::State;
+use penstock_native::lane::judging::Early;
+use penstock_native::lane::relay::{Limits, Relay};
 use penstock_native::lane::table::{Action, Table, Topic};
 use penstock_native::lane::waiting::Rings;
-use penstock_native::lane::worked::{Early, Worked};
+use penstock_native::lane::worked::Worked;
 use penstock_native::ring::layout::{LONGEST, Outcome};
 use penstock_native::ring::pool::Pool;
 use penstock_native::ring::sender::{Batch, Judged, Ring};
