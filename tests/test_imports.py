@@ -1,8 +1,12 @@
 """No module imports itself through other modules, not even for types."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import grimp
+
+NATIVE = Path(__file__).parents[1] / "native" / "src"
 
 
 def circles(graph: grimp.ImportGraph) -> Iterator[list[str]]:
@@ -43,3 +47,32 @@ def test_a_circle_is_found():
     for importer, imported in ("ab", "bc", "cb", "cd"):
         graph.add_import(importer=importer, imported=imported)
     assert list(circles(graph)) == [["b", "c"]]
+
+
+def native_graph() -> grimp.ImportGraph:
+    """Return which files in Rust name which others, but for the tests in them."""
+    files = {
+        tuple(
+            re.sub(r"/(mod|lib)$", "", f"/{file.relative_to(NATIVE).with_suffix('')}").split("/")
+        ): file
+        for file in NATIVE.rglob("*.rs")
+    }
+    graph = grimp.ImportGraph()
+    for module, file in files.items():
+        code, _, _ = re.sub(r"//.*", "", file.read_text()).partition("#[cfg(test)]\nmod tests")
+        for path in re.findall(r"\b(?:crate|super)(?:::\w+)+", code):
+            steps = path.split("::")
+            above = steps.count("super")
+            start = module[:-above] if above else ("",)
+            named = (*start, *steps[above or 1 :])
+            while named not in files:
+                named = named[:-1]
+            if named != module:
+                graph.add_import(importer=".".join(module), imported=".".join(named))
+    return graph
+
+
+def test_there_are_no_circles_of_files_in_rust():
+    graph = native_graph()
+    assert {".lane.connection", ".ring.sender"} <= graph.modules
+    assert list(circles(graph)) == []
