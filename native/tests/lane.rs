@@ -15,7 +15,7 @@ use penstock_native::json::node::{Document, Schema};
 use penstock_native::lane::batch;
 use penstock_native::lane::compression::decompressed;
 use penstock_native::lane::connection::GivenBack;
-use penstock_native::lane::counts::Counts;
+use penstock_native::lane::counts::{Counts, Times};
 use penstock_native::lane::exchange::{Exchange, Receiving, State};
 use penstock_native::lane::judge::{Check, Judge, Judged, STEPS_A_READ, Work};
 use penstock_native::lane::locked;
@@ -24,6 +24,11 @@ use penstock_native::lane::relay::{Limits, Passed, Relay};
 use penstock_native::lane::slices::Slice;
 use penstock_native::lane::table::{Action, Table, Topic};
 use penstock_native::lane::threads::{Adopted, Lane};
+use penstock_native::lane::worked::Worked;
+use penstock_native::ring::layout::Outcome;
+use penstock_native::ring::pool::Pool;
+use penstock_native::ring::reader::Reader;
+use penstock_native::ring::sender::Ring;
 
 const LIMITS: Limits = Limits { request_max_bytes: 10_000, valid_until: f64::INFINITY };
 
@@ -601,8 +606,7 @@ fn what_takes_too_long_in_one_read_is_left_to_python() {
     table.know_name(b"t", judged_by(vec![fits(WITH_ID)]), f64::INFINITY);
     let frame = produced(1, &batch_of(&[r#"{"id": 1}"#]));
     let request = read_if_known(&frame, VERSION, 0.0, &table).unwrap();
-    let counts = Mutex::default();
-    let accepts = |work: &mut Work| produce::accepts(&request, &frame, 0.0, &table, work, &counts);
+    let accepts = |work: &mut Work| produce::accepts(&request, &frame, 0.0, &table, work).is_some();
     let mut work = Work::new(STEPS_A_READ, 1e-9);
     assert!(accepts(&mut work));
     assert!(work.seconds() > 1e-9);
@@ -617,11 +621,10 @@ fn a_large_batch_that_takes_too_long_is_left_before_its_end() {
     let table = table();
     table.know_name(b"t", Topic::Judged(Arc::new([Judged::new("t", judge)])), f64::INFINITY);
     let value = format!(r#"{{"id": 1, "x": "{}"}}"#, "x".repeat(1000));
-    let counts = Mutex::default();
     let accepts = |records: usize, work: &mut Work| {
         let frame = produced(1, &batch_of(&vec![value.as_str(); records]));
         let request = read_if_known(&frame, VERSION, 0.0, &table).unwrap();
-        produce::accepts(&request, &frame, 0.0, &table, work, &counts)
+        produce::accepts(&request, &frame, 0.0, &table, work).is_some()
     };
     assert!(accepts(15, &mut Work::new(STEPS_A_READ, 1e-9))); // nobody looks at the clock
     assert!(!accepts(40, &mut Work::new(STEPS_A_READ, 1e-9)));
@@ -763,9 +766,10 @@ fn what_is_judged_while_a_topic_is_forgotten_does_not_pass_and_is_not_counted() 
     let table = table();
     let frame = produced(1, &batch_of(&[r#"{"id": 1}"#]));
     let know = || table.know_name(b"t", judged_by(vec![fits(WITH_ID)]), f64::INFINITY);
-    let counts = Mutex::new(Counts::new(&[1.0]));
-    let passes =
-        |request| produce::accepts(&request, &frame, 0.0, &table, &mut Work::default(), &counts);
+    let passes = |request| {
+        let accepted = produce::accepts(&request, &frame, 0.0, &table, &mut Work::default());
+        accepted.map(|batches| batches.iter().map(|batch| batch.records).collect::<Vec<_>>())
+    };
     let others = || (0_u32..20_000).map(|number| format!("t-{number}"));
     let forgets: [&dyn Fn(); 6] = [
         &|| table.forget(b"t"),
@@ -788,9 +792,8 @@ fn what_is_judged_while_a_topic_is_forgotten_does_not_pass_and_is_not_counted() 
         know(); // again: facts that were read before no longer hold
         found.push(passes(request));
     }
-    assert_eq!(found, [false, false, false, false, true, true]);
-    let accepted: u64 = counts.lock().unwrap().collect().accepted.iter().map(|each| each.2).sum();
-    assert_eq!(accepted, 2);
+    let all = Some(vec![1]);
+    assert_eq!(found, [None, None, None, None, all.clone(), all]);
 }
 
 #[test]
@@ -798,7 +801,6 @@ fn what_is_judged_while_another_topic_is_forgotten_passes_and_is_counted() {
     let table = table();
     let frame = produced(1, &batch_of(&[r#"{"id": 1}"#]));
     let free = request(5, 2, &produce_body(1, "free", &batch_of(&["{}"])));
-    let counts = Mutex::new(Counts::new(&[1.0]));
     let mut found = Vec::new();
     for forgotten in ["other", "free", "t"] {
         table.know_name(b"t", judged_by(vec![fits(WITH_ID)]), f64::INFINITY);
@@ -808,12 +810,11 @@ fn what_is_judged_while_another_topic_is_forgotten_passes_and_is_counted() {
             .map(|frame| (frame, read_if_known(frame, VERSION, 0.0, &table).unwrap()));
         table.forget(forgotten.as_bytes());
         found.extend(read.map(|(frame, request)| {
-            produce::accepts(&request, frame, 0.0, &table, &mut Work::default(), &counts)
+            let accepted = produce::accepts(&request, frame, 0.0, &table, &mut Work::default());
+            accepted.map(|batches| batches.len())
         }));
     }
-    assert_eq!(found, [true, true, true, false, false, true]);
-    let accepted: u64 = counts.lock().unwrap().collect().accepted.iter().map(|each| each.2).sum();
-    assert_eq!(accepted, 2);
+    assert_eq!(found, [Some(1), Some(0), Some(1), None, None, Some(0)]);
 }
 
 #[test]
@@ -1134,6 +1135,44 @@ fn all_batches_of_a_request_are_judged_in_slices_by_all_judges() {
         counted.sort_by(|one, other| one.1.cmp(&other.1));
         let counted: Vec<_> = counted.iter().map(|of| (of.1.as_str(), of.2)).collect();
         assert_eq!(counted, if accepts { vec![("a", 200), ("b", 200)] } else { vec![] });
+    }
+}
+
+#[test]
+fn native_batches_of_a_request_that_waits_for_a_worker_are_counted_when_it_passes() {
+    for records in [1, 200] {
+        let frame = produced(1, &large_batch(records, 1000)); // at once, and in slices
+        for outcome in [Outcome::Accepted, Outcome::Verdict] {
+            let ring = Arc::new(Ring::new(1, 2).unwrap());
+            let done: Vec<_> = ring.done().map(|each| each.as_raw_fd()).collect();
+            let (memory, work) = (ring.memory().as_raw_fd(), ring.work().as_raw_fd());
+            let mut reader = Reader::open(memory, work, &done).unwrap();
+            let pool = Pool::default();
+            pool.set(vec![Some(Arc::clone(&ring))]);
+            let table = table();
+            let judge = Judged::new("t", Arc::new(Judge::new("native", with_key(), LARGE)));
+            let worked = Worked::new("t", "worker", b"plan", [0; 16], Arc::new(pool));
+            let worked = Arc::new(worked.beside(Arc::new([judge]), None));
+            table.know_name(b"t", Topic::Worked(worked), f64::INFINITY);
+            let lane = Lane::start(2, &[1.0], usize::MAX, 0.0).unwrap();
+            let mut ends = adopted_by(&lane, Arc::clone(&table), State::default(), &frame);
+            until(|| reader.has_more());
+            let slot = reader.begin_next().unwrap();
+            reader.reply(slot, outcome, 5);
+            reader.say();
+            let mut names = vec![];
+            if outcome == Outcome::Accepted {
+                assert!(received(&mut ends.broker, frame.len()) == frame);
+                names = vec![("native".to_owned(), 1), ("worker".to_owned(), 1)];
+            } else {
+                given_back(&lane, ends.number);
+            }
+            let counts = lane.collect().into_iter().flat_map(|counts| counts.accepted);
+            let batches = |times: Option<Times>| times.unwrap().buckets.iter().sum::<u64>();
+            let mut counts: Vec<_> = counts.map(|of| (of.1, batches(of.3))).collect();
+            counts.sort_unstable();
+            assert_eq!(counts, names, "{records} {outcome:?}");
+        }
     }
 }
 

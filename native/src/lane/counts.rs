@@ -31,6 +31,17 @@ pub struct Labels {
     pub policies: Box<str>,
 }
 
+/// A batch that is accepted: it is counted when its request passes.
+#[derive(Debug, Clone)]
+pub struct AcceptedBatch {
+    /// Its labels.
+    pub labels: Arc<Labels>,
+    /// How many records it has.
+    pub records: usize,
+    /// How many seconds it was judged.
+    pub seconds: f64,
+}
+
 /// Accepted records of a topic.
 #[derive(Default)]
 struct Accepted {
@@ -103,6 +114,13 @@ impl Counts {
         };
         cell.records = cell.records.saturating_add(records as u64);
         observe(&mut cell.times, &self.bounds, seconds);
+    }
+
+    /// Count the accepted batches of a request that passes.
+    pub fn passed(&mut self, batches: &[AcceptedBatch]) {
+        for batch in batches {
+            self.accepted(&batch.labels, batch.records, batch.seconds);
+        }
     }
 
     /// Count how long a batch waited for the worker that accepted it.

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::counts::AcceptedBatch;
 use super::exchange::Exchange;
 use super::produce::{Request, client_id};
 use super::waiting::Rings;
@@ -117,6 +118,8 @@ pub struct Judging {
     pub exchange: Exchange,
     /// Its bytes, with those of its length.
     pub size: usize,
+    /// The batches that are accepted already, by native judges.
+    pub accepted: Vec<AcceptedBatch>,
     submitted: Vec<Submitted>,
     is_begun: bool,
     begun_at: f64,
@@ -135,8 +138,14 @@ pub enum Decision {
 
 impl Judging {
     /// A request of which no batch is submitted yet.
-    pub const fn new(request: Request, exchange: Exchange, size: usize) -> Self {
-        Self { request, exchange, size, submitted: Vec::new(), is_begun: false, begun_at: 0.0 }
+    pub const fn new(
+        request: Request,
+        exchange: Exchange,
+        size: usize,
+        accepted: Vec<AcceptedBatch>,
+    ) -> Self {
+        let submitted = Vec::new();
+        Self { request, exchange, size, accepted, submitted, is_begun: false, begun_at: 0.0 }
     }
 
     /// Return whether its batches are submitted.

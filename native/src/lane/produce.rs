@@ -7,12 +7,11 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::batch;
-use super::counts::Counts;
+use super::counts::AcceptedBatch;
 use super::judge::{Judged, Work};
-use super::locked;
 use super::table::{Table, Topic};
 #[cfg(target_os = "linux")]
 use super::worked::WorkedBatch;
@@ -356,8 +355,7 @@ fn end_structure(reader: &mut Reader<'_>, flexible: bool) -> Option<()> {
     if flexible && reader.byte()? != 0 { None } else { Some(()) }
 }
 
-/// Return whether all batches of a request are accepted by all their judges; only then they are
-/// counted.
+/// Return the batches of a request if all of them are accepted by all their judges.
 ///
 /// They are not if a topic of theirs was forgotten meanwhile: Python has to judge it from then on.
 pub fn accepts(
@@ -366,26 +364,16 @@ pub fn accepts(
     now: f64,
     table: &Table,
     work: &mut Work,
-    counts: &Mutex<Counts>,
-) -> bool {
+) -> Option<Vec<AcceptedBatch>> {
     let mut accepted = Vec::new();
     for (judges, records) in &request.judged {
         let data = frame.get(records.clone()).unwrap_or_default();
         for judged in judges.iter() {
-            match judged.judge.timed(data, now, work) {
-                Some((count, seconds)) => accepted.push((judged, count, seconds)),
-                None => return false,
-            }
+            let (records, seconds) = judged.judge.timed(data, now, work)?;
+            accepted.push(AcceptedBatch { labels: Arc::clone(&judged.labels), records, seconds });
         }
     }
-    if !request.holds(frame, table) {
-        return false;
-    }
-    let mut counts = locked(counts);
-    for (judged, count, seconds) in accepted {
-        counts.accepted(&judged.labels, count, seconds);
-    }
-    true
+    request.holds(frame, table).then_some(accepted)
 }
 
 /// Return whether a whole response has the most frequent form, which names no broker (KIP-951).

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::counts::Counts;
+use super::counts::{AcceptedBatch, Counts};
 use super::exchange::{Exchange, Receiving, State};
 use super::judge::Work;
 #[cfg(target_os = "linux")]
@@ -240,7 +240,7 @@ impl Relay {
             return Begun::Waits;
         }
         let frame = rest.get(..size);
-        let mut exchange = Exchange {
+        let exchange = Exchange {
             api_key,
             version,
             correlation_id: i32::from_be_bytes([c0, c1, c2, c3]),
@@ -248,7 +248,6 @@ impl Relay {
             sent_at: 0.0,
             was_held: false,
         };
-        let mut sent_at = now;
         let acks = match self.table.action(api_key, version) {
             Action::Python => return Begun::Stops,
             Action::Forward => 1,
@@ -260,63 +259,78 @@ impl Relay {
                 }
             }
             Action::ProduceWhole => {
-                if size > WHOLE_MAX_BYTES
-                    && (size > REQUEST_MAX_BYTES
-                        || !produce::may_be_known(rest, version, now, &self.table))
-                {
-                    return Begun::Stops;
-                }
-                let Some(frame) = frame else { return self.wait(now) };
-                let Some(request) = produce::read_if_known(frame, version, now, &self.table) else {
-                    return Begun::Stops;
-                };
-                exchange.was_held = true;
-                if let Some(work) = work {
-                    if !self.may_observe(&request, frame) {
-                        return Begun::Stops;
-                    }
-                    let compressed = request.compressed_bytes(frame);
-                    let is_large = !request.judged.is_empty() && size > WHOLE_MAX_BYTES
-                        || compressed > COMPRESSED_MAX_BYTES;
-                    if is_large
-                        || !produce::accepts(&request, frame, now, &self.table, work, counts)
-                    {
-                        if !is_large && (compressed == 0 || work.has_refused()) {
-                            return Begun::Stops;
-                        }
-                        self.slices = Some(Box::new(Slices::new(request, exchange, size)));
-                        return Begun::Waits;
-                    }
-                    sent_at += work.seconds();
-                    self.observe(&request, frame, &exchange);
-                }
-                match self.held(request, exchange, size) {
-                    None => return Begun::Waits,
-                    Some(acks) => {
-                        exchange.sent_at = sent_at;
-                        acks
-                    }
-                }
+                return self.begin_whole(rest, exchange, size, now, work, counts);
             }
         };
-        self.passes(exchange, size, acks, sent_at, counts);
+        self.passes(exchange, size, acks, now, counts);
         Begun::Passes(size)
     }
 
-    /// Return the acks of a request whose batches were judged here; None if it waits for workers.
-    #[cfg(target_os = "linux")]
-    fn held(&mut self, request: Request, exchange: Exchange, size: usize) -> Option<i16> {
-        if request.worked.is_empty() {
-            return Some(request.acks);
+    /// Begin with a Produce request that is read as a whole. Without `work`, no batch is judged.
+    fn begin_whole(
+        &mut self,
+        rest: &[u8],
+        mut exchange: Exchange,
+        size: usize,
+        now: f64,
+        work: Option<&mut Work>,
+        counts: &Mutex<Counts>,
+    ) -> Begun {
+        let version = exchange.version;
+        if size > WHOLE_MAX_BYTES
+            && (size > REQUEST_MAX_BYTES || !produce::may_be_known(rest, version, now, &self.table))
+        {
+            return Begun::Stops;
         }
-        self.judging = Some(Box::new(Judging::new(request, exchange, size)));
-        None
+        let Some(frame) = rest.get(..size) else { return self.wait(now) };
+        let Some(request) = produce::read_if_known(frame, version, now, &self.table) else {
+            return Begun::Stops;
+        };
+        exchange.was_held = true;
+        exchange.sent_at = now;
+        let Some(work) = work else {
+            return self.held(request, exchange, size, Vec::new(), counts);
+        };
+        if !self.may_observe(&request, frame) {
+            return Begun::Stops;
+        }
+        let compressed = request.compressed_bytes(frame);
+        let is_large = !request.judged.is_empty() && size > WHOLE_MAX_BYTES
+            || compressed > COMPRESSED_MAX_BYTES;
+        let accepted =
+            if is_large { None } else { produce::accepts(&request, frame, now, &self.table, work) };
+        let Some(accepted) = accepted else {
+            if !is_large && (compressed == 0 || work.has_refused()) {
+                return Begun::Stops;
+            }
+            self.slices = Some(Box::new(Slices::new(request, exchange, size)));
+            return Begun::Waits;
+        };
+        exchange.sent_at += work.seconds();
+        self.observe(&request, frame, &exchange);
+        self.held(request, exchange, size, accepted, counts)
     }
 
-    #[cfg(not(target_os = "linux"))]
-    #[allow(clippy::needless_pass_by_value, clippy::unused_self)] // as above
-    fn held(&mut self, request: Request, _exchange: Exchange, _size: usize) -> Option<i16> {
-        Some(request.acks)
+    /// Let a request pass, and count its batches, which native judges have accepted; or have it wait
+    /// for workers.
+    fn held(
+        &mut self,
+        request: Request,
+        exchange: Exchange,
+        size: usize,
+        accepted: Vec<AcceptedBatch>,
+        counts: &Mutex<Counts>,
+    ) -> Begun {
+        #[cfg(target_os = "linux")]
+        if !request.worked.is_empty() {
+            self.judging = Some(Box::new(Judging::new(request, exchange, size, accepted)));
+            return Begun::Waits;
+        }
+        if !accepted.is_empty() {
+            locked(counts).passed(&accepted);
+        }
+        self.passes(exchange, size, request.acks, exchange.sent_at, counts);
+        Begun::Passes(size)
     }
 
     /// Return the request whose batches are judged in slices.
@@ -352,14 +366,10 @@ impl Relay {
             Slice::Accepted if slices.request.holds(frame, &self.table) => {}
             _ => return Slice::Pythons,
         }
-        slices.count(&mut locked(counts));
-        let Slices { request, mut exchange, size, .. } = *slices;
+        let Slices { request, mut exchange, size, accepted, .. } = *slices;
+        exchange.sent_at = now + took_s;
         self.observe(&request, frame, &exchange);
-        if let Some(acks) = self.held(request, exchange, size) {
-            let sent_at = now + took_s;
-            exchange.sent_at = sent_at;
-            self.passes(exchange, size, acks, sent_at, counts);
-        }
+        self.held(request, exchange, size, accepted, counts);
         Slice::Accepted
     }
 
@@ -482,6 +492,7 @@ impl Relay {
         let Some(judging) = self.judging.take() else { return false };
         {
             let mut counts = locked(counts);
+            counts.passed(&judging.accepted);
             for (batch, took_s, waited_s) in judging.judged() {
                 counts.accepted(&batch.topic.labels, batch.count, took_s);
                 counts.waited(&batch.topic.labels, waited_s);

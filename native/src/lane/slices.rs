@@ -4,7 +4,9 @@
 //! decompressed at a time.
 #![forbid(unsafe_code)]
 
-use super::counts::Counts;
+use std::sync::Arc;
+
+use super::counts::AcceptedBatch;
 use super::exchange::Exchange;
 use super::judge::{InSteps, Step};
 use super::produce::Request;
@@ -34,8 +36,8 @@ pub struct Slices {
     batch: usize,
     judge: usize,
     steps: InSteps,
-    /// The records and seconds of the batches that were accepted, for each judge.
-    accepted: Vec<(usize, f64)>,
+    /// The batches that were accepted, for each judge.
+    pub accepted: Vec<AcceptedBatch>,
 }
 
 /// The result of a slice.
@@ -69,39 +71,32 @@ impl Slices {
     /// Judge a slice of a request, which are these bytes: steps that take so many seconds together.
     /// Return how many they have taken, too.
     pub fn go_on(&mut self, frame: &[u8], now: f64, slice_s: f64) -> (Slice, f64) {
-        let mut seconds = 0.0;
+        let mut took_s = 0.0;
         loop {
             let Some((judges, records)) = self.request.judged.get(self.batch) else {
-                return (Slice::Accepted, seconds);
+                return (Slice::Accepted, took_s);
             };
             let Some(judged) = judges.get(self.judge) else {
                 (self.batch, self.judge) = (self.batch.saturating_add(1), 0);
                 continue;
             };
-            if seconds > slice_s {
-                return (Slice::GoesOn, seconds);
+            if took_s > slice_s {
+                return (Slice::GoesOn, took_s);
             }
             let data = frame.get(records.clone()).unwrap_or_default();
             let before = self.steps.seconds();
             let step = judged.judge.go_on(data, &mut self.steps, now);
-            seconds += self.steps.seconds() - before;
+            took_s += self.steps.seconds() - before;
             match step {
-                Step::Pythons => return (Slice::Pythons, seconds),
+                Step::Pythons => return (Slice::Pythons, took_s),
                 Step::GoesOn => {}
-                Step::Accepted(count) => {
-                    self.accepted.push((count, self.steps.seconds()));
+                Step::Accepted(records) => {
+                    let (labels, seconds) = (Arc::clone(&judged.labels), self.steps.seconds());
+                    self.accepted.push(AcceptedBatch { labels, records, seconds });
                     self.steps = InSteps::new();
                     self.judge = self.judge.saturating_add(1);
                 }
             }
-        }
-    }
-
-    /// Count the batches, which are all accepted.
-    pub fn count(&self, counts: &mut Counts) {
-        let judges = self.request.judged.iter().flat_map(|(judges, _)| judges.iter());
-        for (judged, (count, seconds)) in judges.zip(&self.accepted) {
-            counts.accepted(&judged.labels, *count, *seconds);
         }
     }
 }
