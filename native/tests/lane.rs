@@ -826,7 +826,7 @@ fn a_topic_that_has_a_judge_since_it_was_forgotten_is_not_as_it_was_read() {
         let request = read_if_known(&free, VERSION, 0.0, &table).unwrap();
         table.forget(b"free");
         table.know_name(b"free", known, f64::INFINITY);
-        assert_eq!(request.holds(&free, &table), passes);
+        assert_eq!(request.holds(&free, 0.0, &table), passes);
     }
 }
 
@@ -1135,6 +1135,28 @@ fn all_batches_of_a_request_are_judged_in_slices_by_all_judges() {
         counted.sort_by(|one, other| one.1.cmp(&other.1));
         let counted: Vec<_> = counted.iter().map(|of| (of.1.as_str(), of.2)).collect();
         assert_eq!(counted, if accepts { vec![("a", 200), ("b", 200)] } else { vec![] });
+    }
+}
+
+#[test]
+fn a_name_that_is_not_known_any_more_after_the_last_slice_is_pythons() {
+    let frame = produced(1, &large_batch(1000, 1000));
+    let judge = Arc::new(Judge::new("names", with_key(), LARGE));
+    let topic = Topic::Judged(Arc::new([Judged::new("t", judge)]));
+    let table = table();
+    for (known_again, at, last) in [
+        (None, 4.9, Slice::Accepted),
+        (None, 5.0, Slice::Pythons),
+        (Some(topic.clone()), 6.0, Slice::Accepted),
+        (Some(Topic::Unjudged), 6.0, Slice::Pythons),
+    ] {
+        table.know_name(b"t", topic.clone(), 5.0);
+        let mut relay = Relay::new(State::default(), Arc::clone(&table), FRAMES).unwrap();
+        assert_eq!(relay.client_data(&frame, 0.0, &Mutex::default()), passed(0));
+        if let Some(topic) = known_again {
+            table.know_name(b"t", topic, 10.0);
+        }
+        assert_eq!(relay.judge_slice(&frame, at, f64::INFINITY, &Mutex::default()), last);
     }
 }
 

@@ -7,10 +7,12 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use penstock_native::lane::epoll::{Epoll, Waker};
 use penstock_native::lane::exchange::State;
 use penstock_native::lane::relay::{Limits, Passed, Relay};
 use penstock_native::lane::table::{Action, Table, Topic};
 use penstock_native::lane::threads::{Adopted, Figures, Lane};
+use penstock_native::lane::waiting::Rings;
 use penstock_native::lane::worked::Worked;
 use penstock_native::ring::layout::{LONGEST, Outcome};
 use penstock_native::ring::pool::Pool;
@@ -200,4 +202,31 @@ fn long_requests_are_read_as_a_whole_only_if_their_first_topic_is_known() {
     assert_eq!(passed(&long_id[..1024]), stops);
     let small = request("free", &[0; 100]);
     assert_eq!(passed(&small), Passed { bytes: small.len(), stopped: false });
+}
+
+#[test]
+fn a_request_is_pythons_if_a_name_in_it_is_not_known_any_more_when_its_batches_are_judged() {
+    for (at, is_pythons) in [(4.9, false), (5.0, true)] {
+        let ring = Arc::new(Ring::new(1, 1).unwrap());
+        let (mut reader, pool) = (reader_of(&ring), Pool::default());
+        pool.set(vec![Some(Arc::clone(&ring))]);
+        let table = Table::new([(0, 0, vec![Action::ProduceWhole; 14])]);
+        let worked = Worked::new("worked", "P", b"plan", [0; 16], Arc::new(pool));
+        table.know_name(b"worked", Topic::Worked(Arc::new(worked)), 5.0);
+        let mut relay = Relay::new(State::default(), Arc::new(table), LIMITS).unwrap();
+        let (frame, counts) = (request("worked", b"data"), Mutex::default());
+        assert_eq!(relay.client_data(&frame, 0.0, &counts).bytes, 0);
+        let (epoll, waker) = (Arc::new(Epoll::new().unwrap()), Arc::new(Waker::new().unwrap()));
+        let rings = Rings::new(0, epoll, waker);
+        let judging = relay.judging().unwrap();
+        assert!(judging.begin(&frame, 1, &rings, None, usize::MAX, 0.0));
+        let slot = reader.begin_next().unwrap();
+        reader.reply(slot, Outcome::Accepted, 5);
+        judging.note(&ring, ring.take(0)[0], 1.0);
+        assert_eq!(relay.finish_judging(&frame, at, &counts), is_pythons);
+        assert_eq!(
+            (relay.forwarded() == 0, relay.take_early().len()),
+            (is_pythons, is_pythons.into())
+        );
+    }
 }

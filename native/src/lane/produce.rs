@@ -169,8 +169,7 @@ pub fn may_be_known(start: &[u8], version: i16, now: f64, table: &Table) -> bool
         Some(key) => {
             let known = table.topics();
             let has_id = version >= TOPIC_IDS_FROM;
-            let topic = if has_id { known.with_id(key) } else { known.named(key, now) };
-            topic.is_some()
+            if has_id { known.with_id(key).is_some() } else { known.named(key, now).is_some() }
         }
     }
 }
@@ -198,22 +197,22 @@ pub struct Request {
     pub observed: Vec<WorkedBatch>,
     /// Its version.
     version: i16,
-    /// When it was read.
-    read_at: f64,
+    /// Until when the names of its topics are known.
+    until: f64,
     /// How often topics had been forgotten then.
     forgotten: u64,
 }
 
 impl Request {
-    /// Return whether its topics are known as they were when it was read.
+    /// Return whether its topics are known at a time as they were when it was read.
     ///
-    /// That is so if no topic was forgotten since. Otherwise it is read again: perhaps no topic of its
-    /// own was forgotten.
-    pub fn holds(&self, frame: &[u8], table: &Table) -> bool {
-        if table.topics().forgotten() == self.forgotten {
+    /// That is so if no topic was forgotten since, and all names are known for longer. Otherwise it is
+    /// read again: perhaps no topic of its own was forgotten, or its name is known anew.
+    pub fn holds(&self, frame: &[u8], now: f64, table: &Table) -> bool {
+        if now < self.until && table.topics().forgotten() == self.forgotten {
             return true;
         }
-        let again = read_if_known(frame, self.version, self.read_at, table);
+        let again = read_if_known(frame, self.version, now, table);
         again.is_some_and(|again| self.has_judges_of(&again))
     }
 
@@ -282,10 +281,16 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
         return None;
     }
     let mut different = Different::of(topics);
+    let mut until = f64::INFINITY;
     for _ in 0..topics {
         let has_id = version >= TOPIC_IDS_FROM;
         let key = if has_id { reader.take(16)? } else { reader.string(flexible)? };
-        let topic = if has_id { known.with_id(key)? } else { known.named(key, now)? };
+        let (topic, known_until) = if has_id {
+            (known.with_id(key)?, f64::INFINITY) // an id is that of no other topic
+        } else {
+            known.named(key, now)?
+        };
+        until = until.min(known_until);
         different.add(key)?;
         let partitions = reader.length(flexible)?;
         entries = entries.checked_add(partitions).filter(|entries| *entries <= ENTRIES_MAX)?;
@@ -345,7 +350,7 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
         #[cfg(target_os = "linux")]
         observed,
         version,
-        read_at: now,
+        until,
         forgotten,
     })
 }
@@ -373,7 +378,7 @@ pub fn accepts(
             accepted.push(AcceptedBatch { labels: Arc::clone(&judged.labels), records, seconds });
         }
     }
-    request.holds(frame, table).then_some(accepted)
+    request.holds(frame, now, table).then_some(accepted)
 }
 
 /// Return whether a whole response has the most frequent form, which names no broker (KIP-951).

@@ -346,8 +346,8 @@ impl Relay {
     /// Judge a slice of the request that waits for it, of so many seconds, and continue with the
     /// request if it was the last. The request begins the bytes that have not passed.
     ///
-    /// Python continues, too, if a topic of its own was forgotten meanwhile: policies may judge it
-    /// that have not.
+    /// Python continues, too, if a topic of its own was forgotten meanwhile, or its name is not known
+    /// any more: policies may judge it that have not.
     pub fn judge_slice(
         &mut self,
         waiting: &[u8],
@@ -363,7 +363,7 @@ impl Relay {
                 self.slices = Some(slices);
                 return Slice::GoesOn;
             }
-            Slice::Accepted if slices.request.holds(frame, &self.table) => {}
+            Slice::Accepted if slices.request.holds(frame, now, &self.table) => {}
             _ => return Slice::Pythons,
         }
         let Slices { request, mut exchange, size, accepted, .. } = *slices;
@@ -475,14 +475,14 @@ impl Relay {
     /// Continue with the request if all its batches have an outcome; return whether Python
     /// continues.
     ///
-    /// It does, too, if a topic of its own was forgotten meanwhile: policies may judge it that have
-    /// not. `frame` is the request, which is the first that has not passed.
+    /// It does, too, if a topic of its own was forgotten meanwhile, or its name is not known any more:
+    /// policies may judge it that have not. `frame` is the request, which is the first that has not passed.
     #[cfg(target_os = "linux")]
     pub fn finish_judging(&mut self, frame: &[u8], now: f64, counts: &Mutex<Counts>) -> bool {
         let Some(judging) = self.judging.as_ref() else { return false };
         match judging.decision() {
             Decision::Open => return false,
-            Decision::Accepted if judging.request.holds(frame, &self.table) => {}
+            Decision::Accepted if judging.request.holds(frame, now, &self.table) => {}
             _ => {
                 // If policies have changed, Python finds that a plan is another.
                 self.end_judging(now);

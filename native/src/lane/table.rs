@@ -83,9 +83,10 @@ pub struct Topics {
 }
 
 impl Topics {
-    /// Return the topic with a name, if it is known at a time.
-    pub fn named(&self, name: &[u8], now: f64) -> Option<&Topic> {
-        self.names.get(name).filter(|(_, until)| now < *until).map(|(topic, _)| topic)
+    /// Return the topic with a name, if it is known at a time, and until when it is.
+    pub fn named(&self, name: &[u8], now: f64) -> Option<(&Topic, f64)> {
+        let (topic, until) = self.names.get(name).filter(|(_, until)| now < *until)?;
+        Some((topic, *until))
     }
 
     /// Return the topic with an id, if it is known.
