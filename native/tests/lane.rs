@@ -13,7 +13,7 @@ use penstock_native::json::compile::compile;
 use penstock_native::json::document::Json;
 use penstock_native::json::node::{Document, Schema};
 use penstock_native::lane::batch;
-use penstock_native::lane::compression::decompressed;
+use penstock_native::lane::compression::{Decompression, decompressed};
 use penstock_native::lane::connection::GivenBack;
 use penstock_native::lane::counts::{Counts, Times};
 use penstock_native::lane::exchange::{Exchange, Receiving, State};
@@ -1315,6 +1315,82 @@ fn zstd_frames_of_many_blocks_are_left_to_python() {
             assert_eq!(found.as_deref(), is_found.then_some(content), "{blocks} {head:?}");
         }
     }
+}
+
+/// Decompress a batch in steps; return how many there were, and the most bytes that were held.
+fn in_steps(codec: u16, data: &[u8]) -> (usize, usize) {
+    let mut decompression = Decompression::begin(codec, data, LARGE.max_bytes).unwrap();
+    let (mut steps, mut held, mut is_over) = (0, 0, false);
+    while !is_over {
+        is_over = decompression.go_on(data).unwrap();
+        (steps, held) = (steps + 1, held.max(decompression.held_bytes()));
+    }
+    assert!(decompression.found().len() <= held);
+    (steps, held)
+}
+
+#[test]
+fn a_step_has_not_too_many_blocks() {
+    let empty =
+        [&b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01"[..], &[0, 0, 0, 1, 0].repeat(65_536)].concat();
+    let (steps, held) = in_steps(2, &empty);
+    assert!(steps >= 64 && held < 1000, "{steps} {held}");
+    let of_a_byte = lz4_frame(&[&[1, 0, 0, 0x80, b'x'].repeat(65_536)]);
+    let (steps, held) = in_steps(3, &of_a_byte);
+    assert!(steps >= 64 && held < 200_000, "{steps} {held}");
+    assert_eq!(
+        decompressed(3, &lz4_frame(&[&[1, 0, 0, 0x80, b'x'].repeat(65_537)]), 1 << 20),
+        None
+    );
+    let more = [&empty[..], &[0, 0, 0, 1, 0]].concat();
+    assert_eq!(decompressed(2, &more, 1 << 20), None);
+}
+
+#[test]
+fn a_batch_that_is_decompressed_holds_no_more_than_its_content_needs() {
+    let content = |size: usize| -> Vec<u8> {
+        (0..size).map(|at| u8::try_from(at * at / 7 % 251).unwrap()).collect()
+    };
+    let block = content(60_000);
+    let stored = [&0x8000_EA60_u32.to_le_bytes()[..], &block].concat();
+    let (_, held) = in_steps(3, &lz4_frame(&[stored.as_slice(); 10]));
+    assert!(held <= 900_000, "{held}");
+    // Compressed blocks, which might be far larger.
+    let compressed = lz4_flex::block::compress(&block);
+    let size = u32::try_from(compressed.len()).unwrap();
+    let compressed = [&size.to_le_bytes()[..], &compressed].concat();
+    let (_, held) = in_steps(3, &lz4_frame(&[compressed.as_slice(); 10]));
+    assert!(held <= 1_000_000, "{held}");
+    // A window of eight megabytes, and two stored blocks.
+    let blocks = [0, 1].map(|last| {
+        [&((100_000 << 3 | last) as u32).to_le_bytes()[..3], &content(100_000)].concat()
+    });
+    let frame = [&b"\x28\xb5\x2f\xfd\x00\x68"[..], &blocks.concat()].concat();
+    let (_, held) = in_steps(4, &frame);
+    assert!(held < 1_000_000, "{held}");
+}
+
+#[test]
+fn the_places_of_the_batches_of_a_request_that_waits_are_counted_as_memory() {
+    let table = large_table(with_key());
+    let worked = Worked::new("w", "worker", b"plan", [0; 16], Arc::default());
+    table.know_name(b"w", Topic::Worked(Arc::new(worked)), f64::INFINITY);
+    let mut relay = Relay::new(State::default(), table, FRAMES).unwrap();
+    let frame = |topic: &str| {
+        let mut body = produce_body(1, topic, &large_batch(200, 1000));
+        body.truncate(body.len() - 2); // more partitions of the topic
+        body.splice(14..15, [0xE8, 0x07]); // 999
+        for partition in 1_u32..999 {
+            body.extend([&partition.to_be_bytes()[..], &[1, 0]].concat());
+        }
+        body.extend([0, 0]);
+        request(5, 1, &body)
+    };
+    assert_eq!(sent(&mut relay, &frame("t")), passed(0));
+    assert!(relay.sliced_bytes() >= 32_000, "{}", relay.sliced_bytes());
+    relay.end_judging(0.0);
+    assert_eq!(sent(&mut relay, &frame("w")), passed(0));
+    assert!(relay.worked_bytes() >= 50_000, "{}", relay.worked_bytes());
 }
 
 #[test]

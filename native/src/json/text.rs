@@ -20,6 +20,13 @@ pub struct Values {
     list: Vec<Value>,
 }
 
+impl Values {
+    /// Return how many bytes of memory are held.
+    pub const fn held_bytes(&self) -> usize {
+        self.list.capacity().saturating_mul(size_of::<Value>())
+    }
+}
+
 /// A text with its values.
 pub struct Text<'a> {
     bytes: &'a [u8],

@@ -6,16 +6,13 @@
 //! content for all data that is accepted here.
 #![forbid(unsafe_code)]
 
-use std::collections::VecDeque;
 use std::io::{self, BufRead, Cursor, ErrorKind, Read};
-use std::iter;
-use std::ops::Range;
 
 use flate2::bufread::GzDecoder;
 use snap::raw::{Decoder, decompress_len};
 
 use super::lz4;
-use super::steps::{BLOCK_MAX_BYTES, BLOCKS_MAX, STEP_BYTES};
+use super::steps::{BLOCK_MAX_BYTES, BLOCKS_MAX, Content, STEP_BLOCKS, STEP_BYTES};
 use super::zstd;
 
 /// Kafka's numbers of codecs.
@@ -82,8 +79,8 @@ impl Decompression {
     pub fn found(self) -> Vec<u8> {
         match self {
             Self::Gzip(member) => member.found,
-            Self::Snappy(snappy) => snappy.found,
-            Self::Lz4(frame) => frame.found,
+            Self::Snappy(snappy) => snappy.content.into_bytes(),
+            Self::Lz4(frame) => frame.content.into_bytes(),
             Self::Zstd(frame) => frame.found,
         }
     }
@@ -95,8 +92,8 @@ impl Decompression {
                 let data = member.member.get_ref().bytes.get_ref().capacity();
                 member.found.capacity().saturating_add(data)
             }
-            Self::Snappy(snappy) => snappy.found.capacity(),
-            Self::Lz4(frame) => frame.found.capacity(),
+            Self::Snappy(snappy) => snappy.content.held_bytes(),
+            Self::Lz4(frame) => frame.content.held_bytes(),
             Self::Zstd(frame) => frame.held_bytes(),
         }
     }
@@ -160,66 +157,53 @@ impl<R: BufRead> Gzip<R> {
     }
 }
 
-/// Blocks of snappy.
+/// Blocks of snappy: a single block, or those of xerial's framing, each of which follows its length.
 pub struct Snappy {
-    /// Where they are, and how large their content is.
-    blocks: VecDeque<(Range<usize>, usize)>,
-    found: Vec<u8>,
-    /// How many bytes of it there are.
-    size: usize,
+    is_framed: bool,
+    /// Where the next block, or its length, is.
+    at: usize,
+    /// How many blocks were decompressed.
+    blocks: usize,
+    content: Content,
 }
 
 impl Snappy {
     fn new(data: &[u8], limit: usize) -> Option<Self> {
-        let ranges = if data.starts_with(XERIAL_MAGIC) {
-            xerial_blocks(data)?
-        } else {
-            iter::once(0..data.len()).collect()
-        };
-        let mut blocks = VecDeque::new();
-        let mut total = 0_usize;
-        for range in ranges {
-            let size = decompress_len(data.get(range.clone())?).ok()?;
-            if size > BLOCK_MAX_BYTES {
-                return None;
-            }
-            total = total.checked_add(size).filter(|total| *total <= limit)?;
-            blocks.push_back((range, size));
-        }
-        Some(Self { blocks, found: vec![0; total], size: 0 })
+        let is_framed = data.starts_with(XERIAL_MAGIC);
+        let at = if is_framed { XERIAL_HEADER_BYTES } else { 0 };
+        data.get(at..)?;
+        Some(Self { is_framed, at, blocks: 0, content: Content::new(limit) })
+    }
+
+    /// Return whether all blocks were decompressed.
+    const fn is_over(&self, data: &[u8]) -> bool {
+        if self.is_framed { self.at >= data.len() } else { self.blocks > 0 }
     }
 
     fn go_on(&mut self, data: &[u8]) -> Option<bool> {
-        let enough = self.size.saturating_add(STEP_BYTES);
-        while self.size < enough {
-            let Some((range, size)) = self.blocks.pop_front() else { return Some(true) };
-            let end = self.size.checked_add(size)?;
-            let room = self.found.get_mut(self.size..end)?;
-            if Decoder::new().decompress(data.get(range)?, room).ok()? != size {
+        let enough = self.content.size().saturating_add(STEP_BYTES);
+        let last = self.blocks.saturating_add(STEP_BLOCKS);
+        while !self.is_over(data) && self.content.size() < enough && self.blocks < last {
+            let block = self.next(data)?;
+            let size = decompress_len(block).ok().filter(|size| *size <= BLOCK_MAX_BYTES)?;
+            let room = self.content.room(size)?;
+            if self.blocks == BLOCKS_MAX || Decoder::new().decompress(block, room).ok()? != size {
                 return None;
             }
-            self.size = end;
+            self.content.add(size)?;
+            self.blocks = self.blocks.checked_add(1)?;
         }
-        Some(self.blocks.is_empty())
+        Some(self.is_over(data))
     }
-}
 
-/// Return the blocks after the header of xerial's framing, each of which follows its length.
-fn xerial_blocks(data: &[u8]) -> Option<Vec<Range<usize>>> {
-    let mut blocks = Vec::new();
-    let mut start = XERIAL_HEADER_BYTES;
-    let mut rest = data.get(start..)?;
-    while !rest.is_empty() {
-        if blocks.len() == BLOCKS_MAX {
-            return None;
+    fn next<'a>(&mut self, data: &'a [u8]) -> Option<&'a [u8]> {
+        if !self.is_framed {
+            return Some(data);
         }
-        let (length, behind) = rest.split_first_chunk()?;
-        start = start.checked_add(length.len())?;
+        let (length, behind) = data.get(self.at..)?.split_first_chunk()?;
         let length = usize::try_from(i32::from_be_bytes(*length)).ok().filter(|size| *size > 0)?;
-        let (_, behind) = behind.split_at_checked(length)?;
-        let end = start.checked_add(length)?;
-        blocks.push(start..end);
-        (start, rest) = (end, behind);
+        let block = behind.get(..length)?;
+        self.at = self.at.checked_add(4)?.checked_add(length)?;
+        Some(block)
     }
-    Some(blocks)
 }

@@ -189,7 +189,7 @@ impl Connection {
     pub fn held_bytes(&self) -> usize {
         let encrypted = self.client.held_bytes().saturating_add(self.broker.held_bytes());
         let plain = self.to_broker.bytes.capacity().saturating_add(self.to_client.bytes.capacity());
-        let judged = self.relay.sliced_bytes().saturating_add(self.relay.ring_bytes());
+        let judged = self.relay.sliced_bytes().saturating_add(self.relay.worked_bytes());
         plain.saturating_add(encrypted).saturating_add(judged)
     }
 

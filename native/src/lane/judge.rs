@@ -238,11 +238,12 @@ impl InSteps {
 
     /// Return how many bytes of memory are held.
     pub fn held_bytes(&self) -> usize {
-        match &self.stage {
+        let records = match &self.stage {
             Stage::New => 0,
             Stage::Reads(reading) => reading.held_bytes(),
             Stage::Judges(records, _) => records.held_bytes(),
-        }
+        };
+        records.saturating_add(self.values.held_bytes())
     }
 
     /// Return how many seconds the steps have taken.

@@ -209,6 +209,14 @@ impl Judging {
         open.fold(0, |bytes, batch| bytes.saturating_add(batch.bytes))
     }
 
+    /// Return how many bytes of memory are held, but for those that were received.
+    pub fn held_bytes(&self) -> usize {
+        let accepted = self.accepted.capacity().saturating_mul(size_of::<AcceptedBatch>());
+        let submitted = self.submitted.capacity().saturating_mul(size_of::<Submitted>());
+        let judged = self.ring_bytes().saturating_add(accepted).saturating_add(submitted);
+        judged.saturating_add(self.request.held_bytes())
+    }
+
     /// Note the outcome of a batch.
     pub fn note(&mut self, ring: &Arc<Ring>, judged: Judged, now: f64) {
         let batch = self

@@ -5,10 +5,12 @@
 //! described in `lz4_Frame_format.md` of lz4.
 #![forbid(unsafe_code)]
 
+use std::hash::Hasher;
+
 use lz4_flex::block::decompress_into;
 use twox_hash::XxHash32;
 
-use super::steps::{BLOCKS_MAX, STEP_BYTES};
+use super::steps::{BLOCKS_MAX, Content, STEP_BLOCKS, STEP_BYTES};
 
 const MAGIC: [u8; 4] = 0x184D_2204_u32.to_le_bytes();
 /// Version 1, independent blocks, no dictionary, and the bit that has to be zero.
@@ -28,16 +30,16 @@ pub struct Frame {
     flags: u8,
     block_max: usize,
     announced: Option<[u8; 8]>,
-    pub(super) found: Vec<u8>,
-    /// How many bytes of it there are.
-    size: usize,
+    pub(super) content: Content,
+    /// The checksum of the content, if the frame has one.
+    hash: Option<XxHash32>,
     blocks: usize,
 }
 
 impl Frame {
     /// Read its descriptor; None if it is not that of a frame, or a consumer reads no such frame.
     ///
-    /// There is room for so much content.
+    /// It may have so much content.
     pub fn new(frame: &[u8], limit: usize) -> Option<Self> {
         let mut rest = frame.strip_prefix(&MAGIC)?;
         let descriptor = rest;
@@ -58,17 +60,19 @@ impl Frame {
         if take(&mut rest)? != [second] {
             return None;
         }
-        let found = vec![0; limit.min(frame.len().saturating_mul(RATIO_MAX))];
         let at = frame.len().checked_sub(rest.len())?;
-        Some(Self { at, flags, block_max, announced, found, size: 0, blocks: 0 })
+        let hash = (flags & CONTENT_CHECKSUM != 0).then(|| XxHash32::with_seed(0));
+        let content = Content::new(limit);
+        Some(Self { at, flags, block_max, announced, content, hash, blocks: 0 })
     }
 
-    /// Decompress blocks until there are `STEP_BYTES` more; return whether that was the whole frame,
-    /// None where it is damaged, or larger than the limit.
+    /// Decompress blocks until there are `STEP_BYTES` more, or `STEP_BLOCKS`; return whether that was
+    /// the whole frame, None where it is damaged, or larger than the limit.
     pub fn go_on(&mut self, frame: &[u8]) -> Option<bool> {
         let mut rest = frame.get(self.at..)?;
-        let enough = self.size.saturating_add(STEP_BYTES);
-        while self.size < enough {
+        let enough = self.content.size().saturating_add(STEP_BYTES);
+        let last = self.blocks.saturating_add(STEP_BLOCKS);
+        while self.content.size() < enough && self.blocks < last {
             let length = u32::from_le_bytes(take(&mut rest)?);
             if length == 0 {
                 return self.end(rest).then_some(true);
@@ -80,34 +84,41 @@ impl Frame {
             {
                 return None;
             }
-            let room = self.found.get_mut(self.size..)?;
-            let room = match room.len() {
-                less if less < self.block_max => room,
-                _ => room.get_mut(..self.block_max)?,
-            };
-            let added = if length & STORED == 0 {
-                decompress_into(block, room).ok()?
-            } else {
-                room.get_mut(..block.len())?.copy_from_slice(block);
-                block.len()
-            };
+            let added = self.add(block, length & STORED != 0)?;
             if added == 0 || self.blocks == BLOCKS_MAX {
                 return None; // Java takes an empty block for the end
             }
             self.blocks = self.blocks.checked_add(1)?;
-            self.size = self.size.checked_add(added)?;
         }
         self.at = frame.len().checked_sub(rest.len())?;
         Some(false)
     }
 
+    /// Add the content of a block; return how many bytes it has.
+    fn add(&mut self, block: &[u8], is_stored: bool) -> Option<usize> {
+        let added = if is_stored {
+            self.content.room(block.len())?.copy_from_slice(block);
+            block.len()
+        } else {
+            let most = block.len().saturating_mul(RATIO_MAX);
+            let room = self.content.room(most.min(self.block_max).min(self.content.left()))?;
+            decompress_into(block, room).ok()?
+        };
+        let content = self.content.add(added)?;
+        if let Some(hash) = &mut self.hash {
+            hash.write(content);
+        }
+        Some(added)
+    }
+
     /// Return whether the bytes after the last block are the end of this content.
-    fn end(&mut self, mut rest: &[u8]) -> bool {
-        self.found.truncate(self.size);
-        let size = u64::try_from(self.size).unwrap_or(0);
+    fn end(&self, mut rest: &[u8]) -> bool {
+        let size = u64::try_from(self.content.size()).unwrap_or(0);
         let is_whole = self.announced.is_none_or(|announced| u64::from_le_bytes(announced) == size);
-        let is_intact =
-            self.flags & CONTENT_CHECKSUM == 0 || take(&mut rest) == Some(checksum(&self.found));
+        let is_intact = self
+            .hash
+            .as_ref()
+            .is_none_or(|hash| take(&mut rest) == Some(hash.finish_32().to_le_bytes()));
         is_whole && is_intact && rest.is_empty()
     }
 }

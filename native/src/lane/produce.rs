@@ -222,6 +222,18 @@ impl Request {
         batches.filter(|data| batch::is_compressed(data)).map(<[u8]>::len).max().unwrap_or(0)
     }
 
+    /// Return how many bytes of memory are held.
+    pub const fn held_bytes(&self) -> usize {
+        let judged = size_of::<(Arc<[Judged]>, Range<usize>)>();
+        let held = self.judged.capacity().saturating_mul(judged);
+        #[cfg(target_os = "linux")]
+        let held = {
+            let batches = self.worked.capacity().saturating_add(self.observed.capacity());
+            held.saturating_add(batches.saturating_mul(size_of::<WorkedBatch>()))
+        };
+        held
+    }
+
     fn has_judges_of(&self, other: &Self) -> bool {
         let mut judges = self.judged.iter().zip(&other.judged);
         self.judged.len() == other.judged.len()

@@ -338,7 +338,7 @@ impl Relay {
         self.slices.as_mut()
     }
 
-    /// Return how many bytes of memory the batch takes that is judged in slices.
+    /// Return how many bytes of memory the request takes that is judged in slices.
     pub fn sliced_bytes(&self) -> usize {
         self.slices.as_ref().map_or(0, |slices| slices.held_bytes())
     }
@@ -449,10 +449,10 @@ impl Relay {
         self.judging.as_mut()
     }
 
-    /// Return how many bytes of the request are in rings.
+    /// Return how many bytes of memory the request takes whose batches workers judge, also in rings.
     #[cfg(target_os = "linux")]
-    pub fn ring_bytes(&self) -> usize {
-        self.judging.as_ref().map_or(0, |judging| judging.ring_bytes())
+    pub fn worked_bytes(&self) -> usize {
+        self.judging.as_ref().map_or(0, |judging| judging.held_bytes())
     }
 
     /// Return the outcomes of batches of the request that is Python's, and forget them.

@@ -63,9 +63,11 @@ impl Slices {
         !std::mem::replace(&mut self.is_queued, true)
     }
 
-    /// Return how many bytes of memory are held, but for those of the request.
+    /// Return how many bytes of memory are held, but for those that were received.
     pub fn held_bytes(&self) -> usize {
-        self.steps.held_bytes()
+        let accepted = self.accepted.capacity().saturating_mul(size_of::<AcceptedBatch>());
+        let judged = self.steps.held_bytes().saturating_add(accepted);
+        judged.saturating_add(self.request.held_bytes())
     }
 
     /// Judge a slice of a request, which are these bytes: steps that take so many seconds together.

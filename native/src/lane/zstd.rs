@@ -29,6 +29,8 @@ const BLOCKS_MAX: usize = 1024;
 const RUN: u32 = 1;
 /// How often content is larger than a frame, as in `penstock.kafka.records.compression`.
 const FIRST_GUESS: usize = 4;
+/// So many bytes, at most, a reader of pieces needs beside a window.
+const CONTEXT_BYTES: usize = 256 * 1024;
 const GROWTH: usize = 8;
 const ROOM_MIN: usize = 16 * 1024;
 
@@ -105,12 +107,19 @@ impl Frame {
 
     /// Return how many bytes of memory are held.
     pub fn held_bytes(&self) -> usize {
-        let pieces = self.pieces.as_ref().map_or(0, |pieces| pieces.context.sizeof());
+        let pieces = self.pieces.as_ref().map_or(0, Pieces::held_bytes);
         self.found.capacity().saturating_add(pieces)
     }
 }
 
 impl Pieces {
+    /// Return how many bytes of memory are held. The library reserves all of a window, and uses it as
+    /// far as there is content.
+    fn held_bytes(&self) -> usize {
+        let used = self.found.saturating_add(CONTEXT_BYTES).min(self.context.sizeof());
+        used.saturating_add(self.room.capacity())
+    }
+
     /// Decompress the next pieces, about `STEP_BYTES`; return whether they were the last, None where
     /// they are not the next of this content.
     fn compare(&mut self, frame: &[u8], content: &[u8]) -> Option<bool> {
@@ -144,6 +153,7 @@ fn decompressed_into(frame: &[u8], room: usize) -> Option<Vec<u8>> {
         kept.as_mut()?.decompress(found.as_mut_slice(), frame).ok()
     })?;
     found.truncate(size);
+    found.shrink_to_fit();
     Some(found)
 }
 
