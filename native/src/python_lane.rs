@@ -444,7 +444,8 @@ impl Relay {
         let mut relay = locked(&self.relay);
         relay.slices()?;
         let slice = relay.judge_slice(data, 0.0, seconds, &self.counts);
-        Some((slice == Slice::GoesOn, slice == Slice::Pythons))
+        let goes_on = matches!(slice, Slice::GoesOn | Slice::Between);
+        Some((goes_on, slice == Slice::Pythons))
     }
 
     /// As `client_data`, for a broker's bytes.

@@ -1058,7 +1058,7 @@ fn judged_in_slices(relay: &mut Relay, frame: &[u8], counts: &Mutex<Counts>) -> 
     loop {
         slices += 1;
         match relay.judge_slice(frame, 0.0, 0.0, counts) {
-            Slice::GoesOn => assert!(relay.is_judging()),
+            Slice::GoesOn | Slice::Between => assert!(relay.is_judging()),
             last => return (slices, last),
         }
     }
@@ -1362,9 +1362,8 @@ fn a_batch_that_is_decompressed_holds_no_more_than_its_content_needs() {
     let (_, held) = in_steps(3, &lz4_frame(&[compressed.as_slice(); 10]));
     assert!(held <= 1_000_000, "{held}");
     // A window of eight megabytes, and two stored blocks.
-    let blocks = [0, 1].map(|last| {
-        [&((100_000 << 3 | last) as u32).to_le_bytes()[..3], &content(100_000)].concat()
-    });
+    let blocks = [0, 1]
+        .map(|last| [&(100_000_u32 << 3 | last).to_le_bytes()[..3], &content(100_000)].concat());
     let frame = [&b"\x28\xb5\x2f\xfd\x00\x68"[..], &blocks.concat()].concat();
     let (_, held) = in_steps(4, &frame);
     assert!(held < 1_000_000, "{held}");
@@ -1440,6 +1439,12 @@ fn policies_that_take_too_long_for_a_large_batch_do_not_judge_for_a_while() {
     assert_eq!(judged_in_slices(&mut relay, &frame, &Mutex::default()).1, Slice::Pythons);
     let quick = produced(1, &batch_of(&["1"]));
     assert_eq!(relay.client_data(&quick, 29.0, &Mutex::default()), stopped(0));
+    // A large batch, and a compressed batch, do not wait for slices either.
+    assert_eq!(relay.client_data(&frame, 29.0, &Mutex::default()), stopped(0));
+    let batch = batch_of(&["1"]);
+    let member = gzip_member(b"", &batch[61..]);
+    let compressed = produced(1, &with_codec(&batch, 1, &member));
+    assert_eq!(relay.client_data(&compressed, 29.0, &Mutex::default()), stopped(0));
     assert_eq!(relay.client_data(&quick, 31.0, &Mutex::default()), passed(quick.len()));
 }
 

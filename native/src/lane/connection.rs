@@ -79,6 +79,8 @@ pub struct Connection {
     pub stopped: bool,
     /// The most bytes of a batch that is copied to wait for a worker.
     pub copied_max_bytes: usize,
+    /// Its client, as turns know it.
+    pub client_number: u64,
     /// The events that each side is waited for with the system.
     pub waited_for: [Interest; 2],
     /// The side with bytes that are not to be read now.
@@ -115,6 +117,7 @@ impl Connection {
             broker_failed: false,
             stopped: false,
             copied_max_bytes: usize::MAX,
+            client_number: 0,
             waited_for: [Interest::NONE; 2],
             unread: None,
             last_active: now,
@@ -423,18 +426,24 @@ impl Connection {
         self.relay.slices().is_some_and(|slices| slices.queue())
     }
 
-    /// Judge a slice of the next request; return whether there is another.
-    pub fn judge_slice(&mut self, now: f64, counts: &Mutex<Counts>) -> bool {
+    /// Judge a slice of the next request.
+    pub fn judge_slice(&mut self, now: f64, counts: &Mutex<Counts>) -> Slice {
         let waiting = self.to_broker.bytes.get(self.to_broker.passed..).unwrap_or_default();
-        match self.relay.judge_slice(waiting, now, SLICE_S, counts) {
-            Slice::GoesOn => return true,
+        let slice = self.relay.judge_slice(waiting, now, SLICE_S, counts);
+        match slice {
+            Slice::GoesOn | Slice::Between => {}
             Slice::Pythons => self.stopped = true,
             Slice::Accepted => {
                 self.forward(Side::Client, &[], now, counts);
                 self.resume(now, counts);
             }
         }
-        false
+        slice
+    }
+
+    /// Leave the next request to Python if it is to be judged in slices.
+    pub fn leave_slices(&mut self) {
+        self.stopped |= self.relay.slices().is_some();
     }
 
     /// Return everything, and close the lane's descriptors.

@@ -236,6 +236,11 @@ impl InSteps {
         Self { stage: Stage::New, values, seconds, allowed_s }
     }
 
+    /// Return whether nothing was read yet.
+    pub const fn is_new(&self) -> bool {
+        matches!(self.stage, Stage::New)
+    }
+
     /// Return how many bytes of memory are held.
     pub fn held_bytes(&self) -> usize {
         let records = match &self.stage {
@@ -294,7 +299,8 @@ impl Judge {
         Self { names: names.into(), checks, limits, suspended_until: AtomicU64::new(0) }
     }
 
-    fn is_suspended(&self, now: f64) -> bool {
+    /// Return whether it does not judge here at a time.
+    pub(super) fn is_suspended(&self, now: f64) -> bool {
         now < f64::from_bits(self.suspended_until.load(Ordering::Relaxed))
     }
 

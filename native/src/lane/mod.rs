@@ -47,6 +47,8 @@ pub mod epoll;
 #[cfg(target_os = "linux")]
 pub mod judging;
 #[cfg(target_os = "linux")]
+mod sliced;
+#[cfg(target_os = "linux")]
 mod stream;
 #[cfg(target_os = "linux")]
 pub mod threads;

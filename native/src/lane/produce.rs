@@ -207,7 +207,7 @@ impl Request {
     /// Return whether its topics are known at a time as they were when it was read.
     ///
     /// That is so if no topic was forgotten since, and all names are known for longer. Otherwise it is
-    /// read again: perhaps no topic of its own was forgotten, or its name is known anew.
+    /// read again: perhaps no topic of its own was forgotten, or its name is known again.
     pub fn holds(&self, frame: &[u8], now: f64, table: &Table) -> bool {
         if now < self.until && table.topics().forgotten() == self.forgotten {
             return true;
@@ -220,6 +220,12 @@ impl Request {
     pub fn compressed_bytes(&self, frame: &[u8]) -> usize {
         let batches = self.judged.iter().filter_map(|(_, records)| frame.get(records.clone()));
         batches.filter(|data| batch::is_compressed(data)).map(<[u8]>::len).max().unwrap_or(0)
+    }
+
+    /// Return whether a judge of its batches does not judge here at a time.
+    pub fn is_suspended(&self, now: f64) -> bool {
+        let mut judges = self.judged.iter().flat_map(|(judges, _)| judges.iter());
+        judges.any(|judged| judged.judge.is_suspended(now))
     }
 
     /// Return how many bytes of memory are held.

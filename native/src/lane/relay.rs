@@ -300,7 +300,8 @@ impl Relay {
         let accepted =
             if is_large { None } else { produce::accepts(&request, frame, now, &self.table, work) };
         let Some(accepted) = accepted else {
-            if !is_large && (compressed == 0 || work.has_refused()) {
+            let is_pythons = !is_large && (compressed == 0 || work.has_refused());
+            if is_pythons || request.is_suspended(now) {
                 return Begun::Stops;
             }
             self.slices = Some(Box::new(Slices::new(request, exchange, size)));
@@ -359,9 +360,9 @@ impl Relay {
         let frame = waiting.get(..slices.size).unwrap_or_default();
         let (slice, took_s) = slices.go_on(frame, now, slice_s);
         match slice {
-            Slice::GoesOn => {
+            Slice::GoesOn | Slice::Between => {
                 self.slices = Some(slices);
-                return Slice::GoesOn;
+                return slice;
             }
             Slice::Accepted if slices.request.holds(frame, now, &self.table) => {}
             _ => return Slice::Pythons,

@@ -1,7 +1,4 @@
 //! Requests with large batches, which are judged in slices: in between, their thread serves others.
-//!
-//! A thread judges one such request after the other, so that the records of one batch are
-//! decompressed at a time.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -36,6 +33,8 @@ pub struct Slices {
     batch: usize,
     judge: usize,
     steps: InSteps,
+    /// How many seconds the turn has taken that it has.
+    turn_s: f64,
     /// The batches that were accepted, for each judge.
     pub accepted: Vec<AcceptedBatch>,
 }
@@ -45,6 +44,8 @@ pub struct Slices {
 pub enum Slice {
     /// There is more to do.
     GoesOn,
+    /// There is more to do, of another batch, or by another judge: no records are held.
+    Between,
     /// All batches are accepted.
     Accepted,
     /// Python continues.
@@ -55,7 +56,8 @@ impl Slices {
     /// A request of which nothing was judged.
     pub fn new(request: Request, exchange: Exchange, size: usize) -> Self {
         let (steps, accepted) = (InSteps::new(), Vec::new());
-        Self { request, exchange, size, is_queued: false, batch: 0, judge: 0, steps, accepted }
+        let (is_queued, batch, judge, turn_s) = (false, 0, 0, 0.0);
+        Self { request, exchange, size, is_queued, batch, judge, steps, turn_s, accepted }
     }
 
     /// Return whether its thread has to be notified; it is from now on.
@@ -82,13 +84,18 @@ impl Slices {
                 (self.batch, self.judge) = (self.batch.saturating_add(1), 0);
                 continue;
             };
+            if self.steps.is_new() && self.turn_s > slice_s {
+                self.turn_s = 0.0;
+                return (Slice::Between, took_s);
+            }
             if took_s > slice_s {
                 return (Slice::GoesOn, took_s);
             }
             let data = frame.get(records.clone()).unwrap_or_default();
             let before = self.steps.seconds();
             let step = judged.judge.go_on(data, &mut self.steps, now);
-            took_s += self.steps.seconds() - before;
+            let seconds = self.steps.seconds() - before;
+            (took_s, self.turn_s) = (took_s + seconds, self.turn_s + seconds);
             match step {
                 Step::Pythons => return (Slice::Pythons, took_s),
                 Step::GoesOn => {}

@@ -6,8 +6,10 @@
 //! Python.
 #![forbid(unsafe_code)]
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -23,7 +25,8 @@ use super::judging::{Place as OfConnection, Sender};
 use super::locked;
 use super::panics;
 use super::relay::{Limits, Relay};
-use super::slices::seconds_after;
+use super::sliced::Sliced;
+use super::slices::{Slice, seconds_after};
 use super::stopwatch::Stopwatch;
 use super::stream::Stream;
 use super::table::Table;
@@ -127,8 +130,8 @@ struct Worker {
     slots: Mutex<HashMap<u64, Slot>>,
     /// Connections with bytes that were received before it had them.
     begun: Mutex<Vec<u64>>,
-    /// Connections whose next request is judged in slices, one after the other.
-    sliced: Mutex<VecDeque<u64>>,
+    /// Connections whose next request is judged in slices.
+    sliced: Mutex<Sliced>,
     counts: Mutex<Counts>,
     /// The rings whose outcomes it waits for.
     rings: Arc<Rings>,
@@ -261,6 +264,7 @@ impl Lane {
         let (client, broker) = (Stream::new(client, client_tls), Stream::new(broker, broker_tls));
         let has_received = !(from_client.is_empty() && from_broker.is_empty());
         let mut connection = Connection::new(client, broker, relay, from_client, from_broker, now);
+        connection.client_number = client_of(sender.as_ref(), connection.socket(Side::Client));
         let rings = Arc::clone(&worker.rings);
         connection.set_place(Arc::new(OfConnection { number, rings, sender }));
         connection.waited_for = interests(&connection);
@@ -473,26 +477,44 @@ fn serve(worker: &Worker, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// Judge a slice of the first request that waits for it; or more, after so many seconds for others.
+/// Judge a slice of the request that has a turn; or more, after so many seconds for others.
 fn judge_slices(worker: &Worker, shared: &Shared, others_s: f64) {
     if locked(&worker.sliced).is_empty() {
         return;
     }
+    leave_late(worker, shared, shared.now());
     let watch = Stopwatch::of_thread();
     while judge_slice(worker, shared) && watch.seconds() < seconds_after(others_s) {}
 }
 
-/// Judge a slice of the first request that waits for it; return whether there was one.
+/// Judge a slice of the request that has a turn; return whether there was one.
 fn judge_slice(worker: &Worker, shared: &Shared) -> bool {
-    let Some(number) = locked(&worker.sliced).pop_front() else { return false };
-    let mut goes_on = false;
+    let Some(number) = locked(&worker.sliced).next(shared.now()) else { return false };
+    let (mut slice, watch) = (Slice::Pythons, Stopwatch::of_thread());
     work_on(worker, shared, number, |connection, now| {
-        goes_on = connection.judge_slice(now, &worker.counts);
+        slice = connection.judge_slice(now, &worker.counts);
     });
-    if goes_on {
-        locked(&worker.sliced).push_front(number);
-    }
+    locked(&worker.sliced).note(slice, watch.seconds(), shared.now());
     true
+}
+
+/// Give requests to Python that have waited for their turn for too long.
+fn leave_late(worker: &Worker, shared: &Shared, now: f64) {
+    let late = locked(&worker.sliced).take_late(now);
+    for number in late {
+        work_on(worker, shared, number, |connection, _| connection.leave_slices());
+    }
+}
+
+/// Return the client of a connection, as turns know it: a principal with an address, or the address
+/// alone if no more is known.
+fn client_of(sender: Option<&Sender>, socket: &TcpStream) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match sender {
+        Some(Sender { principal, address }) => (principal, address).hash(&mut hasher),
+        None => socket.peer_addr().ok().map(|address| address.ip()).hash(&mut hasher),
+    }
+    hasher.finish()
 }
 
 /// Forward the bytes that were received before the thread had the connections.
@@ -579,7 +601,7 @@ fn settle(
         connection.stopped = true;
     }
     if connection.queue_slices() {
-        locked(&worker.sliced).push_back(number);
+        locked(&worker.sliced).enter(connection.client_number, number, now);
     }
     wait_for_events(worker, number, connection);
     if connection.stopped {
@@ -628,7 +650,7 @@ const fn connection_of(token: u64) -> (u64, Side) {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpListener;
     use std::os::fd::AsRawFd;
 
     use std::io::Write;
@@ -946,12 +968,66 @@ mod tests {
             taken.unwrap().unwrap();
         }
         begin(worker, shared);
-        assert_eq!(*locked(&worker.sliced), [0, 1]);
         judge_slices(worker, shared, 0.0);
-        assert_eq!(*locked(&worker.sliced), [0, 1]);
+        assert!(!locked(&worker.sliced).is_empty());
         judge_slices(worker, shared, f64::INFINITY);
         assert!(locked(&worker.sliced).is_empty());
         assert!([0, 1].map(|number| lane.take(number).unwrap().forwarded) == [1, 1]);
+    }
+
+    /// Adopt connections of the given clients, each with a request that is judged in slices.
+    fn judged_in_slices_of(lane: &Lane, clients: &[&str]) -> Vec<(TcpStream, TcpStream)> {
+        let (request, table) = judged_in_slices();
+        let table = Arc::new(table);
+        let adopted = clients.iter().map(|client| {
+            let ends = (connected(), connected());
+            let adopted = Adopted {
+                client: ends.0.as_raw_fd(),
+                broker: ends.1.as_raw_fd(),
+                client_tls: None,
+                broker_tls: None,
+                state: State::default(),
+                from_client: request.clone(),
+                from_broker: vec![],
+                limits: LIMITS,
+                sender: Some(Sender { principal: Some((*client).into()), address: None }),
+            };
+            lane.adopt(adopted, Arc::clone(&table)).unwrap().unwrap();
+            ends
+        });
+        adopted.collect()
+    }
+
+    #[test]
+    fn a_client_with_many_requests_in_slices_does_not_hold_others_up() {
+        let lane = Lane::start(1, &[], usize::MAX, 0.0).unwrap();
+        lane.close();
+        let (worker, shared) = (&lane.workers[0], &lane.shared);
+        let _ends = judged_in_slices_of(&lane, &["many", "many", "many", "many", "other"]);
+        begin(worker, shared);
+        let is_judging = |number: &u64| lane.figures(*number).unwrap().request_left.is_some();
+        while is_judging(&4) {
+            assert!(judge_slice(worker, shared));
+        }
+        assert_eq!((0..5).filter(is_judging).count(), 3);
+    }
+
+    #[test]
+    fn a_request_that_waits_too_long_for_its_slices_is_pythons_and_what_has_begun_goes_on() {
+        let lane = Lane::start(1, &[], usize::MAX, 0.0).unwrap();
+        lane.close();
+        let (worker, shared) = (&lane.workers[0], &lane.shared);
+        let _ends = judged_in_slices_of(&lane, &["one", "other"]);
+        begin(worker, shared);
+        assert!(judge_slice(worker, shared));
+        leave_late(worker, shared, shared.now() + 4.0);
+        assert!(lane.ready().is_empty());
+        leave_late(worker, shared, shared.now() + 6.0);
+        assert_eq!(lane.ready(), [1]);
+        let back = lane.take(1).unwrap();
+        assert_eq!((back.forwarded, back.from_client.len()), (0, judged_in_slices().0.len()));
+        judge_slices(worker, shared, f64::INFINITY);
+        assert_eq!(lane.take(0).unwrap().forwarded, 1);
     }
 
     #[test]

@@ -31,7 +31,7 @@ const RECENT_SHARE: f64 = 0.125;
 /// More bytes do not wait here.
 const WAITING_MAX_BYTES: usize = 32 * 1024 * 1024;
 /// Batches that have waited longer are Python's, which answers before their clients give up.
-const WAITING_MAX: Duration = Duration::from_secs(5);
+pub const WAITING_MAX: Duration = Duration::from_secs(5);
 
 /// A batch to be judged.
 #[derive(Debug, Clone, Copy)]

@@ -73,9 +73,18 @@ impl<T> Turns<T> {
 
     /// Let something of a client wait.
     pub fn enter(&mut self, client: u64, what: T) {
+        self.enter_by(client, |waiting| waiting.push_back(what));
+    }
+
+    /// Let something of a client wait again, before all else of it.
+    pub fn enter_first(&mut self, client: u64, what: T) {
+        self.enter_by(client, |waiting| waiting.push_front(what));
+    }
+
+    fn enter_by(&mut self, client: u64, put: impl FnOnce(&mut VecDeque<T>)) {
         self.count = self.count.saturating_add(1);
         let (time, turn) = (self.time, self.turn(client));
-        turn.waiting.push_back(what);
+        put(&mut turn.waiting);
         if turn.place.is_none() {
             turn.start = turn.start.max(time);
             self.put(client);
