@@ -212,6 +212,25 @@ async def test_an_instance_is_closed_after_its_last_batch_in_a_ring(monkeypatch)
         assert len(closed()) == 1
 
 
+async def test_native_threads_know_no_topic_whose_instance_is_to_be_closed():
+    """No batch of a ring would have it closed."""
+    plan = TopicPlan(topic="t", records_policy="b.P")
+    async with with_rings() as supervised:
+        may_be_known = supervised.supervisor.may_be_known
+        assert may_be_known(PLAN)
+        assert not may_be_known(plan)
+        supervised.submit(plan)
+        assert may_be_known(plan)
+        supervised.supervisor.retain("t", ["b.P"])
+        assert may_be_known(plan)
+        supervised.supervisor.retain("t", ())
+        assert not may_be_known(plan)  # the last batch is not judged yet
+        supervised.process.answer(ACCEPTED)
+        assert not may_be_known(plan)
+        supervised.submit(plan)
+        assert may_be_known(plan)
+
+
 async def test_an_instance_that_is_used_again_is_not_closed(monkeypatch):
     monkeypatch.setattr(supervisor, "_RETIRE_S", 0.1)
     plan = TopicPlan(topic="t", records_policy="b.P")

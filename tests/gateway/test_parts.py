@@ -81,11 +81,13 @@ async def test_brokers_are_those_that_are_known_now(world):
 
 
 def test_a_deleted_topic_is_forgotten_with_its_policy_instances(world):
+    world.parts.lane = SimpleNamespace(forget=lambda name: world.events.append(f"lane: {name}"))
     world.parts.topic_changed("orders")
     world.parts.topic_deleted("payments")
 
     assert world.events == [
         "forget orders",
+        "lane: payments",
         "disallow payments",
         "forget payments",
         "retain [] of payments",

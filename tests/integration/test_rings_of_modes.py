@@ -6,8 +6,10 @@ Each is compared with the same gateway without rings.
 import json
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from penstock.kafka.local import free_ports
+from tests.conftest import create_topic
 from tests.gateways import wait_until
 from tests.integration.reading import values_of
 from tests.kafka.records.encoding import encode_batch, values
@@ -256,3 +258,19 @@ def test_an_instance_is_closed_when_its_gateway_ends(start, topic):
         assert producer.send("good") == 0
     assert running.stop() == 0
     assert (trace.parent / (trace.name + "-closed")).read_text() == "closed\n"
+
+
+def test_an_instance_of_a_topic_that_was_deleted_does_not_come_back(start, topic, admin):
+    running, _, trace = start("1", WHOLE)
+    name = topic("t")
+    through_gateway = AdminClient({"bootstrap.servers": running.address})
+    closed = trace.with_name(trace.name + "-closed")
+    with Producer(running.address, name) as producer:
+        for count in (1, 2):
+            assert lines_of(trace)[-1][2]
+            through_gateway.delete_topics([name])[name].result(60)
+            wait_until(lambda: closed.exists() and closed.read_text() == "closed\n" * count)  # noqa: B023 - it is called at once
+            create_topic(admin, name)
+            wait_until(lambda: producer.send("later") == 0)
+            for _ in range(20):
+                assert producer.send("later") == 0

@@ -161,7 +161,9 @@ class GatewayParts:
         self.framework_losses.forget(name)
 
     def topic_deleted(self, name: str) -> None:
-        """Close the policy instances of a deleted topic."""
+        """Close the policy instances of a deleted topic, when native threads use none of them."""
+        if self.lane is not None:
+            self.lane.forget(name)
         self.cluster.disallow(name)
         self.framework_losses.forget(name)
         self.policies.retain(name, ())

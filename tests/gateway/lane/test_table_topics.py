@@ -7,6 +7,7 @@ import random
 import struct
 import uuid
 from dataclasses import replace
+from types import SimpleNamespace
 
 import crc32c
 import pytest
@@ -17,6 +18,7 @@ from penstock.configuration.topic_keys import ENFORCE, MARK, OBSERVE, QUARANTINE
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.declared import classes_here
 from penstock.engine.plans.plan import Plan
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.lane import table_topics
 from penstock.gateway.lane.table import compiled
@@ -436,6 +438,30 @@ def of_one(record, version=9, acks=1, **of_producer):
     topic = ID if version == 13 else "t"
     batch = encode_batch([RECORDS[0], record], **of_producer)
     return request_frame(produce_request([(topic, [(0, batch)])], version=version, acks=acks), 1)
+
+
+class Workers:
+    """Workers with rings, whose instances stay or do not."""
+
+    def __init__(self):
+        self.rings = SimpleNamespace(serves=lambda name: True, pool=native.RingPool())
+        self.is_closing = False
+
+    def needs_client(self, plan):
+        return False
+
+    def may_be_known(self, plan):
+        return not self.is_closing
+
+
+def test_a_topic_is_not_known_while_its_instance_is_to_be_closed():
+    plan, topic = TopicPlan(topic="t", records_policy="b.P"), SimpleNamespace(topic_id=None)
+    topic.key = topic.name = "t"
+    talk, pool = talk_with(None, {"t": plan}), Workers()
+    talk.policies = talk.policies._replace(pool=pool)
+    for pool.is_closing in (True, False):
+        talk.lane.passed([topic], [(plan, topic)], talk.session.topics)
+        assert talk.lane.table.names() == ([] if pool.is_closing else ["t"])
 
 
 class Beside:

@@ -29,6 +29,10 @@ class InstanceUsage:
         """Return whether a topic has an instance of a class, which is not to be closed now."""
         return name in self._names_by_topic.get(topic, ())
 
+    def stays(self, topic: str, name: str) -> bool:
+        """Return whether a topic has an instance of a class, which is not to be closed at all."""
+        return self.is_known(topic, name) and (topic, name) not in self._retirements
+
     def free(self, topic: str, name: str) -> bool:
         """Count a batch off; return whether its instance is now to be closed."""
         self._in_use[topic, name] -= 1

@@ -276,6 +276,14 @@ class Supervisor:
         for name in self._instances.retain(topic, records_policies):
             self._retire(topic, name)
 
+    def may_be_known(self, plan: TopicPlan) -> bool:
+        """Return whether native threads may know a topic: its instances are not to be closed.
+
+        Batches of a ring count for no instance, so an instance that one of them made would stay.
+        """
+        name = plan.records_policy
+        return name is None or self._instances.stays(plan.topic, name)
+
     def _retire(self, topic: str, name: str) -> None:
         """Close an instance; where native threads have batches judged, after their last batch."""
         if self.rings is None:
