@@ -98,9 +98,10 @@ impl Ring {
         PyBytes::new(py, &self.inner.close())
     }
 
-    /// Have the worker look for a message before it begins a batch that is written from now on.
-    fn look_first(&self) {
-        self.inner.look_first();
+    /// Have the worker handle all messages up to a mark before it begins a batch that is written
+    /// from now on.
+    fn expect_mark(&self, number: u64) {
+        self.inner.expect_mark(number);
     }
 
     /// Return the numbers of batches that were recalled while they were in the worker's hand: those
@@ -291,8 +292,8 @@ impl RingReader {
 
     /// Judge the batches that are there, for so many seconds; without a limit also those that come.
     ///
-    /// Return whether that is over, for the time or because the other descriptor is readable, and a
-    /// batch that is not accepted: its number, its verdict, whether this is an error instead, and
+    /// Return whether that is over, for the time or because the other descriptor is readable or has
+    /// to be read before the next batch, and a batch that is not accepted: its number, its verdict, whether this is an error instead, and
     /// how many seconds it took. Its outcome has to be given before the next call. It also returns
     /// when batches are to be counted (`take_due`), and for signals.
     #[pyo3(signature = (other, limit_s=None))]
@@ -308,8 +309,7 @@ impl RingReader {
         loop {
             loop {
                 let mut judging = locked(&self.inner);
-                let is_asked = judging.reader.takes_look();
-                if std::mem::take(&mut judging.looks) || is_asked {
+                if std::mem::take(&mut judging.looks) {
                     judging.looked_at = began;
                     let limit_is_over = limit_s.is_some_and(|most| seconds(start, began) > most);
                     if limit_is_over || judging.reader.is_readable(other)? {
@@ -319,7 +319,14 @@ impl RingReader {
                         return Ok((false, None));
                     }
                 }
-                let Some((slot, records)) = judging.begin_next() else { break };
+                let Some((slot, records)) = judging.begin_next() else {
+                    if judging.reader.is_behind() {
+                        judging.reader.say();
+                        judging.saying.note_said(began);
+                        return Ok((true, None));
+                    }
+                    break;
+                };
                 let batch = judging.arguments(py, &calls, &slot, &records);
                 drop(judging); // a class may do anything
                 let returned = batch.and_then(|batch| calls.judge.call1(py, batch));
@@ -354,6 +361,11 @@ impl RingReader {
                 return Ok((is_other, None));
             }
         }
+    }
+
+    /// Note that all messages up to a mark are handled.
+    fn note_handled(&self, mark: u64) {
+        locked(&self.inner).reader.note_handled(mark);
     }
 
     /// Give the outcome of the batch that was begun, and how many microseconds it took.

@@ -33,8 +33,8 @@ class FakeRing:
     def open_plans(self):
         return self.open
 
-    def look_first(self):
-        self.calls.append("look first")
+    def expect_mark(self, number):
+        self.calls.append(f"expect mark {number}")
 
     def take_late(self):
         return self.late

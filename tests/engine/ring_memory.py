@@ -7,7 +7,7 @@ import struct
 
 from penstock import _native
 
-_WRITTEN, _LEFT_OUT, _WAITS, _OUTCOMES = 0, 64, 192, 256
+_WRITTEN, _LEFT_OUT, _WAITS, _OUTCOMES, _MARK = 0, 64, 192, 256, 2048
 _SLOTS, _SLOT_BYTES, _BATCHES_MAX, _REPLY_BYTES = 4096, 64, 1024, 16
 _REPLIES = _SLOTS + _BATCHES_MAX * _SLOT_BYTES
 _DATA = _REPLIES + 16 * _BATCHES_MAX * _REPLY_BYTES
@@ -60,9 +60,17 @@ class RingMemory:
             self.wake_count += 1
             os.write(self._work, b"\1")
 
-    def look_first(self):
-        """Have the worker look for a message before it begins the next batch."""
-        self._ring.look_first()
+    def expect_mark(self, number):
+        """Have the worker handle the messages up to a mark before it begins the next batch."""
+        self._ring.expect_mark(number)
+
+    def recall(self):
+        """Have the worker leave out all batches so far that a native thread has written."""
+        self._ring.recall()
+
+    def write_nonsense(self):
+        """Write what no gateway has written, where the worker reads the number of a mark."""
+        self._put(_MARK, 2**64 - 1)
 
     def leave_out(self, number):
         """Have the worker leave out all batches up to a number."""

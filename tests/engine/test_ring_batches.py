@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -11,11 +12,13 @@ import pytest
 from penstock import _native
 from penstock.engine.verdict import ACCEPTED, Outcome, refused
 from penstock.engine.workers import messages
+from penstock.engine.workers.processes import process
 from penstock.engine.workers.processes.ring_batches import RingBatches
-from penstock.policy import ClientContext
+from penstock.policy import ClientContext, shared_value
 from tests.engine.ring_memory import ACCEPTED as OK
 from tests.engine.ring_memory import LEFT_OUT, RingMemory
 from tests.engine.ring_memory import REFUSED as BAD
+from tests.gateways import wait_until
 from tests.kafka.records.encoding import encode_batch, values
 
 pytestmark = pytest.mark.skipif(not hasattr(_native, "Ring"), reason="native threads need Linux")
@@ -198,7 +201,7 @@ def test_a_message_is_read_before_a_batch_that_was_written_after_it(memory, sock
         def judge_in_ring(self, plan, version, partition, topic_id, client, records):
             if records == b"second":
                 ours.send(b"a message")
-                memory.look_first()
+                memory.expect_mark(1)
                 memory.write(b"third")
             return super().judge_in_ring(plan, version, partition, topic_id, client, records)
 
@@ -208,9 +211,90 @@ def test_a_message_is_read_before_a_batch_that_was_written_after_it(memory, sock
     memory.write(b"second")
     batches.judge_until_message()
     assert judge.judged == [b"first", b"second"]
+    assert memory.is_called()  # the worker may wait for long
     assert theirs.recv(100) == b"a message"
+    for judge_again in (batches.judge_some, batches.judge_until_message):
+        judge_again()
+        assert judge.judged[2:] == []  # the mark may be behind other messages
+    batches.note_handled(1)
     batches.judge_some()
     assert judge.judged[2:] == [b"third"]
+
+
+class Knowing(FakeJudge):
+    """Notes which batches it judges before a value was shared."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+        self.too_early = []
+
+    def judge_in_ring(self, plan, version, partition, topic_id, client, records):
+        if shared_value(self.name) is None:
+            self.too_early.append(records)
+        return super().judge_in_ring(plan, version, partition, topic_id, client, records)
+
+
+@contextmanager
+def serving(theirs, batches, judge):
+    """Run a worker until its socket is closed."""
+
+    def serve():
+        process._serve(process._messages(theirs, batches), judge, None, None, theirs, batches)
+
+    worker = threading.Thread(target=serve)
+    worker.start()
+    yield
+    worker.join(10)
+    assert not worker.is_alive()
+
+
+def test_a_batch_waits_for_a_value_that_comes_in_several_parts(memory, sockets):
+    ours, theirs = sockets
+    judge = Knowing("test/parts")
+    batches = batches_of(memory, theirs, judge)
+    (framed,) = messages.shared([("test/parts", bytes(300_000))])
+    pieces = [framed[:2], framed[2:100], framed[100:-1], framed[-1:] + messages.mark(1)]
+    with serving(theirs, batches, judge):
+        memory.write(b"before")
+        wait_until(lambda: judge.judged == [b"before"])
+        for piece in pieces:
+            ours.sendall(piece)
+            memory.expect_mark(1)
+            memory.write(b"after")
+            time.sleep(0.02)
+        wait_until(lambda: memory.outcome_count == 1 + len(pieces))
+        ours.close()
+    assert judge.too_early == [b"before"]
+
+
+def test_batches_that_are_left_out_hide_no_mark(memory, sockets):
+    judge = FakeJudge()
+    batches = batches_of(memory, sockets[1], judge)
+    for records in (b"first", b"second", b"third"):
+        memory.write(records)
+    memory.leave_out(2)
+    memory.expect_mark(1)
+    for _ in range(3):
+        batches.judge_some()
+        assert (judge.judged, memory.outcomes()) == ([], [LEFT_OUT] * 2)
+    batches.note_handled(1)
+    batches.judge_some()
+    assert judge.judged == [b"third"]
+
+
+def test_a_worker_waits_for_ever_for_no_mark_that_a_class_has_written(memory, sockets):
+    judge = FakeJudge()
+    batches = batches_of(memory, sockets[1], judge)
+    memory.write_nonsense()
+    memory.write(b"first")
+    batches.judge_some()
+    assert judge.judged == []
+    memory.recall()  # by the schedule: no batch is begun
+    batches.judge_some()
+    memory.write(b"second")
+    batches.judge_some()
+    assert judge.judged[-1] == b"second"
 
 
 def test_shared_values_are_sent_before_the_verdict_and_the_outcome(memory, sockets):

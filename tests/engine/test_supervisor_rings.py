@@ -147,8 +147,10 @@ def test_a_worker_has_shared_values_before_batches_that_are_written_later():
     supervised = with_rings()
     child = Child(Worker(1), supervised.supervisor, ring=ring)
     child._transport = Transport(ring.calls)
-    child.share([b"shared ", b"values"])
-    assert ring.calls == [b"shared values", "look first"]
+    for number in (1, 2):
+        child.share([b"shared ", b"values"])
+        shared = b"shared values" + messages.mark(number)
+        assert ring.calls[-2:] == [shared, f"expect mark {number}"]
 
 
 def files_of(descriptors):

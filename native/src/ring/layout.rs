@@ -14,9 +14,9 @@ pub const WANTED: usize = 72;
 pub const CURRENT: usize = 128;
 /// Whether the worker waits, so that it has to be woken. By the worker, and reset by the gateway.
 pub const WAITS: usize = 192;
-/// Whether the worker looks for a message before its next batch. By the gateway, and reset by the
-/// worker.
-pub const LOOKS: usize = 2048;
+/// The number of the last mark among the gateway's messages: the worker begins no batch before it has
+/// handled what was sent before that mark. By the gateway.
+pub const MARK: usize = 2048;
 /// How many outcomes were written for each thread. By the worker.
 pub const OUTCOMES: usize = 256;
 
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn nothing_overlaps() {
-        assert!(outcomes(THREADS_MAX - 1) + 8 <= LOOKS && LOOKS + 8 <= slot(0));
+        assert!(outcomes(THREADS_MAX - 1) + 8 <= MARK && MARK + 8 <= slot(0));
         assert_eq!(slot(BATCHES_MAX as u64), slot(0));
         assert_eq!(slot(BATCHES_MAX as u64 - 1) + SLOT_BYTES, reply(0, 0));
         assert_eq!(reply(1, 0), reply(0, BATCHES_MAX as u64 - 1) + REPLY_BYTES);

@@ -21,6 +21,8 @@ pub struct Reader {
     replies: [u64; layout::THREADS_MAX],
     /// For which threads there are outcomes that they do not know of.
     unsaid: [bool; layout::THREADS_MAX],
+    /// The number of the last mark up to which messages were handled.
+    handled: u64,
 }
 
 impl Reader {
@@ -36,6 +38,7 @@ impl Reader {
             read: 0,
             replies: [0; layout::THREADS_MAX],
             unsaid: [false; layout::THREADS_MAX],
+            handled: 0,
         })
     }
 
@@ -44,16 +47,19 @@ impl Reader {
         self.number(layout::WRITTEN) > self.read
     }
 
-    /// Return whether there is another batch, before which a message is to be looked for: once.
-    pub fn takes_look(&self) -> bool {
-        // In this order: a batch that is written after the mark is not begun before it is seen.
-        self.has_more()
-            && self.memory.number(layout::LOOKS).is_some_and(|looks| {
-                looks.load(Ordering::SeqCst) != 0 && looks.swap(0, Ordering::SeqCst) != 0
-            })
+    /// Note that all messages up to a mark are handled.
+    pub fn note_handled(&mut self, mark: u64) {
+        self.handled = self.handled.max(mark);
     }
 
-    /// Return the next batch, and note that it is being judged; None if there is none.
+    /// Return whether there is another batch, before which messages are to be handled.
+    pub fn is_behind(&self) -> bool {
+        // In this order: the mark of a batch is written before it.
+        self.has_more() && self.number(layout::MARK) > self.handled
+    }
+
+    /// Return the next batch, and note that it is being judged; None if there is none, or if
+    /// messages are to be handled before it.
     ///
     /// Batches that are to be left out are answered here.
     pub fn begin_next(&mut self) -> Option<Slot> {
@@ -64,8 +70,12 @@ impl Reader {
                 return None;
             }
             let slot = Slot::decode(&bytes).filter(|slot| slot.number == number && is_in(slot))?;
+            let is_recalled = number <= self.number(layout::LEFT_OUT);
+            if !is_recalled && self.is_behind() {
+                return None;
+            }
             self.read = number;
-            if number <= self.number(layout::LEFT_OUT) {
+            if is_recalled {
                 self.reply(slot, Outcome::LeftOut, 0);
                 continue;
             }

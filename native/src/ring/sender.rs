@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -183,6 +183,8 @@ pub struct Ring {
     done: Vec<(Caller, Called)>,
     state: Mutex<State>,
     is_broken: AtomicBool,
+    /// The number of the last mark: a class may have written to where the worker reads it.
+    mark: AtomicU64,
     /// Its number, by which Python knows it.
     number: u64,
     /// The threads that wait for its outcomes.
@@ -204,6 +206,7 @@ impl Ring {
             done,
             state: Mutex::new(state),
             is_broken: AtomicBool::new(false),
+            mark: AtomicU64::new(0),
             number,
             threads: Default::default(),
         })
@@ -540,6 +543,8 @@ impl Ring {
         if let Some(left_out) = self.memory.number(layout::LEFT_OUT) {
             left_out.store(state.last_number(), Ordering::SeqCst);
         }
+        // The worker may wait for a mark that is never sent.
+        self.write_mark();
         // Outcomes are read after that: a batch that is in hand no more has its outcome.
         let current = self.figure(layout::CURRENT);
         self.read_all(state);
@@ -594,10 +599,16 @@ impl Ring {
         plans
     }
 
-    /// Have the worker look for a message before it begins a batch that is submitted from now on.
-    pub fn look_first(&self) {
-        if let Some(looks) = self.memory.number(layout::LOOKS) {
-            looks.store(1, Ordering::SeqCst);
+    /// Have the worker handle all messages up to a mark before it begins a batch that is submitted
+    /// from now on. Marks are numbered from 1, in the order in which they are sent.
+    pub fn expect_mark(&self, number: u64) {
+        self.mark.store(number, Ordering::SeqCst);
+        self.write_mark();
+    }
+
+    fn write_mark(&self) {
+        if let Some(mark) = self.memory.number(layout::MARK) {
+            mark.store(self.mark.load(Ordering::SeqCst), Ordering::SeqCst);
         }
     }
 

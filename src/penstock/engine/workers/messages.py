@@ -4,7 +4,8 @@ A message is its length (4 bytes, without itself), its kind (1 byte) and a body:
 
 - to the worker: LOAD (JSON), JUDGE (the header below, the topic's plan, positions of records
   to be dropped, the client as JSON if a policy takes it, the record bytes), JUDGE_ADMIN
-  (attempt, JSON), RETIRE (JSON), LOAD_TOPICS (JSON), SHARED (names and values), CLOSE (empty)
+  (attempt, JSON), RETIRE (JSON), LOAD_TOPICS (JSON), SHARED (names and values),
+  MARK (number), CLOSE (empty)
 - from the worker: RING_VERDICT (as VERDICT, of a batch in its ring),
   READY (JSON), LOAD_FAILED (JSON), TOPICS_LOADED (JSON), RECORDS_CLASS (JSON),
   EVENTS (JSON), SHARED (names and values), VERDICT (attempt, outcome; then the new batch
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from penstock.configuration import PolicyConfiguration
 
-LOAD, JUDGE, CLOSE, JUDGE_ADMIN, RETIRE, LOAD_TOPICS = 1, 2, 3, 4, 5, 6
+LOAD, JUDGE, CLOSE, JUDGE_ADMIN, RETIRE, LOAD_TOPICS, MARK = 1, 2, 3, 4, 5, 6, 7
 READY, LOAD_FAILED, VERDICT, TOPICS_LOADED, RECORDS_CLASS, EVENTS = 11, 12, 13, 14, 15, 16
 RING_VERDICT: Final = 17
 SHARED: Final = 21
@@ -239,6 +240,15 @@ def read_shared(body: bytes | memoryview) -> list[tuple[str, bytes]]:
         values.append((name, bytes(body[value_start:end])))
         start = end
     return values
+
+
+def mark(number: int) -> bytes:
+    """Frame a mark: the worker has handled what was sent before it when it reads the mark.
+
+    Args:
+        number: Marks are numbered from 1.
+    """
+    return message(MARK, number.to_bytes(8, "big"))
 
 
 def judge_admin(attempt: int, request: AdminRequest) -> bytes:

@@ -145,6 +145,7 @@ class Child(asyncio.Protocol):
         self._events = events
         self._pieces: list[bytes] = []
         self._missing_bytes = 0
+        self._last_mark = 0
         self._is_garbled = False
         self._is_killed = False
         self._hung_up = asyncio.Event()
@@ -226,9 +227,12 @@ class Child(asyncio.Protocol):
     def share(self, buffers: Sequence[bytes]) -> None:
         """Send values that others share, unless too many bytes wait to be sent."""
         if self._transport.get_write_buffer_size() < _UNSENT_MAX:
-            self.write(buffers)
-            if self.ring is not None:
-                self.ring.look_first()
+            if self.ring is None:
+                self.write(buffers)
+                return
+            self._last_mark += 1
+            self.write([*buffers, messages.mark(self._last_mark)])
+            self.ring.expect_mark(self._last_mark)
 
     def kill(self) -> None:
         """Kill the process and its descendants."""

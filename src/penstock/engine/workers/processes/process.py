@@ -431,17 +431,25 @@ def _serve(
         verdicts.send()
         if kind == messages.JUDGE_ADMIN:
             _judge_admin(judge, body, progress, parent)
-        elif not _handle(kind, body, judge, loading):
+        elif not _handle(kind, body, judge, loading, ring):
             break
     verdicts.send()
 
 
-def _handle(kind: int, body: memoryview, judge: WorkerJudge, loading: TopicLoading) -> bool:
+def _handle(
+    kind: int,
+    body: memoryview,
+    judge: WorkerJudge,
+    loading: TopicLoading,
+    ring: RingBatches | None,
+) -> bool:
     """Handle a message that is answered later or never; return whether it is such a message."""
     if kind == messages.RETIRE:
         judge.retire(*json.loads(bytes(body)))
     elif kind == messages.SHARED:
         put_shared(messages.read_shared(body))
+    elif kind == messages.MARK and ring is not None:
+        ring.note_handled(int.from_bytes(body, "big"))
     elif kind == messages.LOAD_TOPICS:
         loading.add(messages.read_load_topics(bytes(body)))
     else:

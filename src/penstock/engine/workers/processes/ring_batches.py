@@ -67,7 +67,7 @@ class RingBatches:
         self._reader.begin(judge.judge_in_ring, ACCEPTED, new_header, ClientContext, *judge.limits)
 
     def judge_until_message(self) -> None:
-        """Judge batches until the parent has sent a message, or has ended."""
+        """Judge batches until the parent has sent a message, or will, or has ended."""
         if self._judge is None:
             return
         judge_others, descriptor = self._reader.judge, self._parent.fileno()
@@ -86,6 +86,10 @@ class RingBatches:
         while not (is_over or self.is_ending):
             is_over, other = judge_others(descriptor, end - time.monotonic())
             self._finish(self._judge, other)
+
+    def note_handled(self, mark: int) -> None:
+        """Note that all messages up to a mark are handled: batches may have waited for that."""
+        self._reader.note_handled(mark)
 
     def _finish(self, judge: RingJudge, other: _OtherBatch | None) -> None:
         """Send the verdict on a batch that is not accepted, and counts if it is time."""
