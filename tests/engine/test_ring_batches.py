@@ -10,11 +10,15 @@ from dataclasses import replace
 import pytest
 
 from penstock import _native
+from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, Outcome, refused
 from penstock.engine.workers import messages
 from penstock.engine.workers.processes import process
 from penstock.engine.workers.processes.ring_batches import RingBatches
-from penstock.policy import ClientContext, shared_value
+from penstock.engine.workers.progress import SharedProgress, shared_file
+from penstock.policy import ClientContext, share_value, shared_value
+from penstock.policy.sharing import take_shared
+from tests.engine.chains import CONFIGURATION, instances
 from tests.engine.ring_memory import ACCEPTED as OK
 from tests.engine.ring_memory import LEFT_OUT, RingMemory
 from tests.engine.ring_memory import REFUSED as BAD
@@ -316,6 +320,44 @@ def test_shared_values_are_sent_before_the_verdict_and_the_outcome(memory, socke
     assert received.startswith(b"shared values")
     assert ring_verdicts(received.removeprefix(b"shared values")) == [(1, ACCEPTED)]
     assert memory.outcomes() == [BAD]  # Python has the verdict
+
+
+class Preparing:
+    """A chain whose policy shares a value while it prepares, or does not."""
+
+    plan = TopicPlan(topic="t")
+
+    def __init__(self, policies, name):
+        self.policies, self.name = policies, name
+
+    def judge(self, *_):
+        self.policies.on_preparing(True)
+        if self.name is not None:
+            share_value(self.name, b"x")
+            self.name = None
+        self.policies.on_preparing(False)
+        return ACCEPTED
+
+
+def test_python_takes_a_value_that_was_shared_in_preparation_before_the_batch_passes(
+    memory, sockets
+):
+    ours, theirs = sockets
+    take_shared()
+    with shared_file() as shared:
+        progress = SharedProgress(shared.fileno())
+        policies = instances()
+        judge = process.WorkerJudge(CONFIGURATION, policies, progress, theirs)
+        chain = Preparing(policies, "test/prepared")
+        judge._chain = lambda plan: chain
+        for _ in range(2):
+            memory.write(encode_batch(values(b"a")))
+        batches_of(memory, theirs, judge).judge_some()
+    received = ours.recv(10_000)
+    (framed,) = messages.shared([("test/prepared", b"x")])
+    assert received.startswith(framed)
+    assert ring_verdicts(received.removeprefix(framed)) == [(1, ACCEPTED)]
+    assert memory.outcomes() == [BAD, OK]
 
 
 def test_a_worker_waits_for_batches_and_for_messages(memory, sockets):

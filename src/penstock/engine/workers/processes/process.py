@@ -96,6 +96,7 @@ class WorkerJudge:
         self._chain = lru_cache(_CHAINS_CACHED)(self._new_chain)
         self._attempt = 0
         self._phase = JUDGING
+        self._has_shared = False
         self.data_in_ring: Callable[[], bytes] = bytes
         policies.on_preparing = self._preparing
 
@@ -163,6 +164,7 @@ class WorkerJudge:
             records: Or the whole batch, where the ring does not read it.
         """
         self._policies.client = client or NOBODY
+        self._has_shared = False
         if isinstance(records, bytes):
             chain_and_batch = self._read(plan, version, records)
             if isinstance(chain_and_batch, PolicyVerdict):
@@ -176,7 +178,7 @@ class WorkerJudge:
                 return unusable(TopicPlan.decode(plan), error)
         verdict = self._verdict(chain, version, partition, _topic_id(topic_id), records)
         # Another object is sent to the parent, after what is shared.
-        return replace(verdict) if has_new_values() else verdict
+        return replace(verdict) if self._has_shared or has_new_values() else verdict
 
     def _verdict(
         self, chain: Chain, version: int, partition: int, topic_id: UUID, records: StoredRecords
@@ -228,6 +230,7 @@ class WorkerJudge:
             # At once: the next job may end this process.
             share = _shared()
             if share:
+                self._has_shared = True
                 self._parent.sendall(share)
         self._progress.begin(self._attempt, PREPARING if begins else self._phase)
 
