@@ -279,7 +279,7 @@ class Supervisor:
     def may_be_known(self, plan: TopicPlan) -> bool:
         """Return whether native threads may know a topic: its instances are not to be closed.
 
-        Batches of a ring count for no instance, so an instance that one of them made would stay.
+        Batches of a ring count for no instance: what made another in a ring would not close it.
         """
         name = plan.records_policy
         return name is None or self._instances.stays(plan.topic, name)
