@@ -20,7 +20,7 @@ use penstock_native::ring::layout::{self, Outcome, Slot};
 use penstock_native::ring::memory::Memory;
 use penstock_native::ring::pool::Pool;
 use penstock_native::ring::reader::Reader;
-use penstock_native::ring::sender::{Batch, Late, Ring};
+use penstock_native::ring::sender::{Batch, Late, NOT_BEGUN, Ring};
 
 const LIMITS: Limits = Limits { request_max_bytes: 10_000_000, valid_until: f64::INFINITY };
 const VERSION: i16 = 9;
@@ -529,7 +529,7 @@ fn nothing_overtakes_a_batch_that_is_recalled() {
         assert_eq!(scene.rings[0].recall().is_empty(), !is_begun);
         let back = scene.given_back();
         assert_eq!(back.from_client, all[2..].concat());
-        assert_eq!(early(&back), if is_begun { vec![(0, 1, 2, false)] } else { vec![] });
+        assert_eq!(early(&back), [(0, 1, if is_begun { 2 } else { NOT_BEGUN }, false)]);
         let expected: Vec<_> = back.state.expected.iter().map(|of| of.correlation_id).collect();
         assert_eq!((expected, back.to_broker, back.forwarded), (vec![1, 2], vec![], 2));
         scene.receives(&all[1]);
@@ -639,7 +639,8 @@ fn a_verdict_that_is_a_lie_passes_nothing() {
         let woken = scene.rings[0].done().next().unwrap().try_clone_to_owned().unwrap();
         std::fs::File::from(woken).write_all(&[1]).unwrap();
         let back = scene.given_back();
-        assert_eq!((&back.from_client, early(&back)), (&sent, vec![]));
+        let left_out = vec![(0, 1, NOT_BEGUN, false)];
+        assert_eq!((&back.from_client, early(&back)), (&sent, left_out));
         assert!(scene.rings[0].figures().is_broken);
         scene.receives_nothing();
     }

@@ -16,7 +16,7 @@ use penstock_native::ring::layout::{self, Outcome};
 use penstock_native::ring::memory::Memory;
 use penstock_native::ring::pool::Pool;
 use penstock_native::ring::reader::Reader;
-use penstock_native::ring::sender::{Batch, Late, Ring};
+use penstock_native::ring::sender::{Batch, Late, NOT_BEGUN, Ring};
 
 const THREADS: u16 = 3;
 
@@ -214,7 +214,8 @@ fn the_plan_of_the_batch_in_hand_is_known_when_batches_are_recalled() {
         let judged = ring.take(thread);
         assert_eq!(judged.len(), 1);
         assert_eq!(judged[0].outcome, Outcome::LeftOut);
-        assert_eq!(judged[0].number, u64::from(thread == 0)); // Python waits for the first
+        // Python waits for the first.
+        assert_eq!(judged[0].number, if thread == 0 { 1 } else { NOT_BEGUN });
     }
     assert_eq!(ring.take_late(), Late::default());
     // What it says afterwards concerns nobody; the others it leaves out.
@@ -431,7 +432,7 @@ fn batches_that_wait_long_are_pythons() {
     let mut left_out = ring.take_at(0, Instant::now() + Duration::from_secs(6));
     assert!(was_woken(&waker));
     left_out.extend((1..THREADS).flat_map(|thread| ring.take(thread)));
-    assert!(left_out.iter().all(|of| of.outcome == Outcome::LeftOut && of.number == 0));
+    assert!(left_out.iter().all(|of| of.outcome == Outcome::LeftOut && of.number == NOT_BEGUN));
     let left_out: HashSet<_> = left_out.iter().map(|of| of.ticket).collect();
     let last = tickets.len() - waiting as usize;
     assert_eq!(left_out, tickets[last..].iter().copied().collect());

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from penstock import _native
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused, replaced
-from penstock.engine.workers.batch_to_judge import EarlyOutcome
+from penstock.engine.workers.batch_to_judge import NOT_BEGUN, EarlyOutcome
 from penstock.engine.workers.processes.worker import Worker
 from penstock.engine.workers.rings import SLOW_S, FromRing, RingFigures, WorkerRings
 from tests.engine.fake_rings import FakeNative
@@ -129,6 +129,13 @@ def test_a_verdict_is_given_to_who_expects_it_whatever_comes_first():
     rings.expect_verdict(early(ring, 9, is_accepted=True), verdicts.add)
     assert verdicts[2] is ACCEPTED
     assert verdicts.times == [0.1, 0.2, 0.25]
+
+
+def test_the_outcome_of_a_batch_that_no_worker_has_begun_is_none_at_once():
+    rings, _, (ring,) = rings_of(Worker(1))
+    verdicts = Verdicts()
+    rings.expect_verdict(early(ring, NOT_BEGUN), verdicts.add)
+    assert verdicts == [None]
 
 
 @pytest.mark.parametrize("is_accepted", [True, False])

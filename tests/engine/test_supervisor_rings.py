@@ -10,7 +10,7 @@ from penstock import _native
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED
 from penstock.engine.workers import messages, supervisor
-from penstock.engine.workers.batch_to_judge import EarlyOutcome
+from penstock.engine.workers.batch_to_judge import NOT_BEGUN, EarlyOutcome
 from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.processes.worker import Worker
 from penstock.engine.workers.rings import WorkerRings
@@ -57,6 +57,20 @@ async def test_an_early_outcome_of_replaced_policies_is_judged_again(is_accepted
         assert verdicts == [NO]
         assert judges(previous) == 0
         assert current.observer.waits == [pytest.approx(7.0, abs=1.0)]
+
+
+async def test_the_time_before_python_counts_for_the_client_of_a_batch(monkeypatch):
+    """It has three quarters of its time, wherever it waits."""
+    async with with_rings() as supervised:
+        jobs = []
+        monkeypatch.setattr(
+            supervised.supervisor.schedule, "submit", lambda job, _: jobs.append(job)
+        )
+        for waited_s in (0.0, 5.0):
+            not_begun = early(supervised, NOT_BEGUN, waited_s=waited_s)
+            assert supervised.submit(early=not_begun, timeout_ms=10_000) == []
+        first, second = (job.deadline for job in jobs)
+        assert first - second == pytest.approx(5.0, abs=1.0)
 
 
 async def test_an_early_outcome_of_another_plan_is_judged_again():

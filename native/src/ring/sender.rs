@@ -33,6 +33,9 @@ const WAITING_MAX_BYTES: usize = 32 * 1024 * 1024;
 /// Batches that have waited longer are Python's, which answers before their clients give up.
 pub const WAITING_MAX: Duration = Duration::from_secs(5);
 
+/// The number of a batch that no worker has begun: Python has it judged, and knows how long it waited.
+pub const NOT_BEGUN: u64 = u64::MAX;
+
 /// A batch to be judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
@@ -65,7 +68,8 @@ pub struct Judged {
     pub ticket: u64,
     /// The outcome.
     pub outcome: Outcome,
-    /// The batch's number, under which Python gets its verdict; 0 if it is to be judged again.
+    /// The batch's number, under which Python gets its verdict; `NOT_BEGUN` if it is to be
+    /// judged again.
     pub number: u64,
     /// How many seconds it was judged.
     pub took_s: f64,
@@ -481,7 +485,7 @@ impl Ring {
         if let Some(observed) = &head.observed {
             return observed.give_back();
         }
-        state.put_untaken(head.thread, Judged::left_out(head.connection, head.ticket, 0));
+        state.put_untaken(head.thread, Judged::left_out(head.connection, head.ticket, NOT_BEGUN));
         if let Some(waker) = self.threads.get(usize::from(head.thread)).and_then(OnceLock::get) {
             waker.wake();
         }
@@ -772,7 +776,7 @@ impl State {
         for (number, entry) in (self.first..).zip(&mut self.entries) {
             if !entry.is_answered && !entry.is_withdrawn {
                 entry.is_pythons = number == current;
-                let known_number = if entry.is_pythons { number } else { 0 };
+                let known_number = if entry.is_pythons { number } else { NOT_BEGUN };
                 let of = Judged::left_out(entry.connection, entry.ticket, known_number);
                 if let Some(untaken) = self.untaken.get_mut(usize::from(entry.thread)) {
                     untaken.push(of);
@@ -788,7 +792,8 @@ impl State {
                 observed.give_back();
                 continue;
             }
-            self.put_untaken(head.thread, Judged::left_out(head.connection, head.ticket, 0));
+            let of = Judged::left_out(head.connection, head.ticket, NOT_BEGUN);
+            self.put_untaken(head.thread, of);
         }
         self.waiting.clear();
         self.waiting_bytes = 0;

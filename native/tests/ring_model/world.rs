@@ -13,7 +13,7 @@ use penstock_native::lane::waiting::Rings;
 use penstock_native::lane::worked::Worked;
 use penstock_native::ring::layout::{LONGEST, Outcome};
 use penstock_native::ring::pool::Pool;
-use penstock_native::ring::sender::{Batch, Judged, Ring};
+use penstock_native::ring::sender::{Batch, Judged, NOT_BEGUN, Ring};
 
 use crate::random::Random;
 use crate::worker::{Verdict, Worker, is_readable, verdict_of};
@@ -598,7 +598,8 @@ impl World {
     /// Let Python begin with a request: batches with an early outcome are not judged again.
     fn begin(&mut self, place: usize) {
         let held = self.clients[place].held.as_mut().unwrap();
-        let early = std::mem::take(&mut held.early);
+        let mut early = std::mem::take(&mut held.early);
+        early.retain(|of| of.number != NOT_BEGUN); // those are judged again
         self.figures.judged_again +=
             (self.clients[place].requests[0].batches.len() - early.len()) as u64;
         for of in early {

@@ -14,7 +14,7 @@ import pytest
 from penstock import _native
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED
-from penstock.engine.workers.batch_to_judge import EarlyOutcome
+from penstock.engine.workers.batch_to_judge import NOT_BEGUN, EarlyOutcome
 from penstock.gateway.lane.table import compiled
 from penstock.gateway.observing.metrics.cells import BOUNDS
 from penstock.gateway.observing.metrics.counts import GatewayCounts
@@ -183,6 +183,19 @@ def test_python_continues_with_the_outcomes_that_there_are():
         assert {number: batch.early for number, batch in submitted.items()} == {
             number: outcomes[TOPIC.encode(), number] for number in (FIRST, SECOND)
         }
+
+
+def test_python_knows_how_long_batches_waited_that_no_worker_has_begun():
+    """It counts for their client."""
+    with Waiting() as waiting:
+        waiting.send(FIRST, SECOND)
+        waiting.wait_in_rings(0.3)
+        for ring in waiting.rings:
+            ring.recall()
+        waiting.taken_back()
+        for batch in waiting.talk.batches.values():
+            assert (batch.early.number, batch.early.is_accepted) == (NOT_BEGUN, False)
+            assert 0.2 < batch.early.waited_s < WAIT_S
 
 
 @pytest.mark.parametrize("ends", [_native.Ring.close, _native.Ring.recall])

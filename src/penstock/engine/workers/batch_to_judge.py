@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from penstock.policy import ClientContext
 
 _NO_TIMEOUT_MS: Final = 2**31 - 1
+NOT_BEGUN: Final = 2**64 - 1
+"""As in `native/src/ring/sender.rs`."""
 
 
 class EarlyOutcome(NamedTuple):
@@ -21,7 +23,7 @@ class EarlyOutcome(NamedTuple):
     Attributes:
         plan: The topic's policies that judged it, encoded.
         ring: The number of the ring.
-        number: The batch's number in this ring.
+        number: The batch's number in this ring; `NOT_BEGUN` if no worker has begun it.
         is_accepted: Whether it is accepted; otherwise the worker has sent its verdict.
         took_s: How many seconds it was judged; 0 if Python waits for that.
         waited_s: How many seconds went by before that.

@@ -21,7 +21,7 @@ import structlog
 
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, failed
-from penstock.engine.workers.batch_to_judge import EarlyOutcome
+from penstock.engine.workers.batch_to_judge import NOT_BEGUN, EarlyOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -202,7 +202,7 @@ class WorkerRings:
         Or if a worker of other policies gave it: they may have the same plan, and not be the same.
         """
         key = early.ring, early.number
-        if early.ring >> _RING_BITS != self._supervisor:
+        if early.ring >> _RING_BITS != self._supervisor or early.number == NOT_BEGUN:
             on_verdict(None, None)
         elif early.is_accepted:
             on_verdict(ACCEPTED, early.took_s)

@@ -201,7 +201,8 @@ class Supervisor:
             ),
             callback,
             len(data) + len(encoded_client),
-            now + _SHARE_OF_TIMEOUT * timeout_ms / 1000,
+            # For the client, the time in native threads counts, too.
+            now - waited_s + _SHARE_OF_TIMEOUT * timeout_ms / 1000,
         )
         self._submit(job, now, waited_s)
 
