@@ -113,6 +113,11 @@ class TableTopics(KnownTopics):
         if (
             plan.unusable
             or plan.interceptors
+            or (
+                plan.waited_for
+                and policies.pool
+                and not policies.pool.may_be_known(plan.waited_for)
+            )
             or (plan.quarantines and not passes_accepted(plan, self._gateway))
         ):
             return None
@@ -201,6 +206,6 @@ class TableTopics(KnownTopics):
 def _through_ring(plan: TopicPlan, pool: Supervisor | None, name: str) -> _Part | None:
     """Return the policies of a topic, and the rings of their workers; None if these judge none."""
     rings = pool.rings if pool is not None else None
-    if pool is None or rings is None or not rings.serves(name) or not pool.may_be_known(plan):
+    if pool is None or rings is None or not rings.serves(name):
         return None
     return plan.policy_names, plan.encoded, pool.needs_client(plan), rings.pool
