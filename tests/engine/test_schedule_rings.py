@@ -69,6 +69,16 @@ def test_a_batch_of_a_ring_that_takes_long_blocks_its_worker_until_it_is_done():
     assert world.schedule.servers == [process.worker]
 
 
+def test_a_worker_that_nobody_waits_for_may_be_slower():
+    world = World(WorkerLimits(1, blocked_after_s=1.0)).open()
+    (process,) = world.ready
+    ring(world, process, current=1, batch_count=1)
+    pass_time(world, 0.9)
+    assert process.worker.state is WorkerState.READY
+    pass_time(world, 0.2)
+    assert process.worker.state is WorkerState.BLOCKED
+
+
 def test_jobs_go_to_another_worker_while_a_ring_blocks_theirs():
     world = World(WorkerLimits(1)).open()
     (process,) = world.ready

@@ -91,6 +91,7 @@ class WorkerLimits(NamedTuple):
         retries: How many more attempts interceptors have.
         failed_code: The error code where interceptors fail.
         preparation_timeout_s: The deadline of a policy that prepares, for one batch.
+        blocked_after_s: A worker that is busy with one batch for so long is blocked.
     """
 
     workers: int
@@ -100,6 +101,7 @@ class WorkerLimits(NamedTuple):
     retries: int = 0
     failed_code: int = -1
     preparation_timeout_s: float = 10.0
+    blocked_after_s: float = BLOCKED_AFTER_S
 
 
 class SchedulePhase(Enum):
@@ -748,7 +750,7 @@ class Schedule:
         if took > limit:
             text = f"did not {does} within {limit * 1000:.0f} ms"
             self._kill(worker, KillReason.DEADLINE_EXCEEDED, text, now)
-        elif took > BLOCKED_AFTER_S and worker.state is WorkerState.READY:
+        elif took > self._limits.blocked_after_s and worker.state is WorkerState.READY:
             self._set_blocked(worker, None, now)
         return True
 
@@ -774,7 +776,7 @@ class Schedule:
                 self._answer_expired(worker, now)
         elif self._exceeds_deadline(worker, job, took, now):
             return
-        elif took > BLOCKED_AFTER_S and worker.state is WorkerState.READY:
+        elif took > self._limits.blocked_after_s and worker.state is WorkerState.READY:
             self._set_blocked(worker, job, now)
             return
         if len(worker.sent_jobs) > IN_FLIGHT_MIN and worker.state is WorkerState.READY:

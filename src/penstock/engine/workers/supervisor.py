@@ -26,7 +26,7 @@ from penstock.engine.workers.jobs import JudgingJob
 from penstock.engine.workers.processes.child import Child, ProcessEnd
 from penstock.engine.workers.processes.worker import KillReason, WorkerState
 from penstock.engine.workers.progress import CurrentAttempt
-from penstock.engine.workers.schedule import Schedule, SchedulePhase, WorkerLimits
+from penstock.engine.workers.schedule import BLOCKED_AFTER_S, Schedule, SchedulePhase, WorkerLimits
 from penstock.engine.workers.shared_values import SharedValues
 from penstock.engine.workers.ticks import TICK_S, Ticks
 from penstock.engine.workers.timeouts import TimedOutBatches, batch_of
@@ -75,6 +75,7 @@ class Supervisor:
         shared: SharedValues | None = None,
         writes: GatheredWrites | None = None,
         rings: WorkerRings | None = None,
+        blocked_after_s: float = BLOCKED_AFTER_S,
     ) -> None:
         """Prepare; nothing is started.
 
@@ -88,6 +89,7 @@ class Supervisor:
             shared: The values that policies share, if other supervisors' workers have them as well.
             writes: Gathers writes of the event loop.
             rings: Rings, for native threads.
+            blocked_after_s: See `WorkerLimits`.
         """
         self.rings = rings
         self.writes = writes or GatheredWrites()
@@ -102,6 +104,7 @@ class Supervisor:
             retries=configuration.produce_request_interceptors_max_timeout_retries,
             preparation_timeout_s=configuration.policy_preparation_timeout_ms / 1000,
             failed_code=configuration.produce_request_interceptors_failed_error_code,
+            blocked_after_s=blocked_after_s,
         )
         self._schedule = Schedule(self._limits)
         loaded = Plan(configuration.policies).names if names is None else names
