@@ -72,6 +72,10 @@ class RingMemory:
         """Write what no gateway has written, where the worker reads the number of a mark."""
         self._put(_MARK, 2**64 - 1)
 
+    def overwrite(self, data):
+        """Write over the end of the last batch, as a class of a worker may."""
+        self._memory[_DATA + self._end - len(data) : _DATA + self._end] = data
+
     def leave_out(self, number):
         """Have the worker leave out all batches up to a number."""
         self._put(_LEFT_OUT, number)

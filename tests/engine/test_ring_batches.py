@@ -6,6 +6,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -196,6 +197,47 @@ def test_a_message_is_read_although_there_is_always_another_batch(memory, socket
         batches.judge_some()  # it ends by itself
     assert theirs.recv(100) == b"a message"
     batches.judge_some()
+
+
+def test_a_batch_is_not_read_again_after_a_class_could_write_to_its_memory(memory, sockets):
+    found = []
+
+    class Writing(FakeJudge):
+        def judge_in_ring(self, *_):
+            memory.overwrite(b"forged")
+            found.append(self.data_in_ring())
+            return ACCEPTED
+
+    judge = Writing()
+    memory.write(b"fine, and more than that")
+    batches_of(memory, sockets[1], judge).judge_some()
+    assert found == [b"fine, and more than that"]
+
+
+def test_a_compressed_batch_that_is_stored_otherwise_is_read_once(sockets, monkeypatch):
+    limits = {"decompressed_batch_max_bytes": 2**20, "decompressed_batch_max_records": 100}
+    of = SimpleNamespace(socket_request_max_bytes=2**20, **limits)
+    judge = process.WorkerJudge(of, SimpleNamespace(), None, sockets[1])
+    judge._chain = lambda _: SimpleNamespace(plan=SimpleNamespace(diverts=True))
+    judge.data_in_ring = None  # a class could have written there
+    found, batches, read_batch = [], [], process.read_batch
+
+    def divert(chain, partition, topic_id, records, batch_source, *, max_bytes):
+        found.append((records, batch_source()))
+        return ACCEPTED
+
+    def read(*arguments, **limits):
+        batches.append(read_batch(*arguments, **limits))
+        return batches[-1]
+
+    monkeypatch.setattr(process, "judge_and_divert_records", divert)
+    monkeypatch.setattr(process, "read_batch", read)
+    data = encode_batch(values(b"v"), codec="gzip")
+    assert judge.judge_in_ring(b"plan", 9, 0, bytes(16), None, data) is ACCEPTED
+    (batch,) = batches
+    ((records, stored_batch),) = found
+    assert stored_batch is batch
+    assert records is batch.records
 
 
 def test_a_message_is_read_before_a_batch_that_was_written_after_it(memory, sockets):

@@ -170,18 +170,24 @@ class WorkerJudge:
             if isinstance(chain_and_batch, PolicyVerdict):
                 return chain_and_batch
             chain, batch = chain_and_batch
-            records = batch.records
+            records, batch_source = batch.records, lambda: batch
         else:
+            batch_source = partial(self._batch_in_ring, version)
             try:
                 chain = self._chain(plan)
             except ConfigurationError as error:
                 return unusable(TopicPlan.decode(plan), error)
-        verdict = self._verdict(chain, version, partition, _topic_id(topic_id), records)
+        verdict = self._verdict(chain, partition, _topic_id(topic_id), records, batch_source)
         # Another object is sent to the parent, after what is shared.
         return replace(verdict) if self._has_shared or has_new_values() else verdict
 
     def _verdict(
-        self, chain: Chain, version: int, partition: int, topic_id: UUID, records: StoredRecords
+        self,
+        chain: Chain,
+        partition: int,
+        topic_id: UUID,
+        records: StoredRecords,
+        batch_source: Callable[[], RecordBatch],
     ) -> PolicyVerdict:
         if not chain.plan.diverts:
             return chain.judge(partition, topic_id, StoredColumns(records))
@@ -190,7 +196,7 @@ class WorkerJudge:
             partition,
             topic_id,
             records,
-            partial(self._batch_in_ring, version),
+            batch_source,
             max_bytes=self._max_bytes,
         )
 
