@@ -280,7 +280,8 @@ impl Lane {
 
     /// Hand over two sockets, with the decrypted bytes received from them; return the connection's
     /// number. `client_tls` is on the client's socket, `broker_tls` on the broker's. `sender` is the
-    /// client's principal and its address, if policies may be given them by native threads.
+    /// client's principal, its address and the number of its connection in Python, if policies may be
+    /// given them by native threads.
     #[pyo3(signature = (
         table, client, broker, between, from_client, from_broker, request_max_bytes, valid_until,
         client_tls=None, broker_tls=None, sender=None
@@ -298,7 +299,7 @@ impl Lane {
         valid_until: f64,
         client_tls: Option<&Tls>,
         broker_tls: Option<&Tls>,
-        sender: Option<(Option<String>, Option<String>)>,
+        sender: Option<(Option<String>, Option<String>, u64)>,
     ) -> PyResult<Option<u64>> {
         let limits = Limits { request_max_bytes, valid_until };
         let state = state(between);
@@ -313,7 +314,11 @@ impl Lane {
             from_client,
             from_broker,
             limits,
-            sender: sender.map(|(principal, address)| Sender { principal, address }),
+            sender: sender.map(|(principal, address, number)| Sender {
+                principal,
+                address,
+                number,
+            }),
         };
         Ok(self.lane.adopt(adopted, Arc::clone(&table.0))?)
     }

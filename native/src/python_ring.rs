@@ -26,7 +26,8 @@ use crate::section::Section;
 /// The current batch, batches written, answered, waiting; whether the worker wrote nonsense.
 type Figures = (u64, u64, u64, usize, bool);
 
-/// Plan, partition, topic id, version, connection, principal, client id, address, the batch.
+/// Plan, partition, topic id, version, connection, principal, client id, address, the batch, and how
+/// many bytes it takes.
 type ObservedBatch<'py> = (
     Bound<'py, PyBytes>,
     i32,
@@ -37,6 +38,7 @@ type ObservedBatch<'py> = (
     Option<String>,
     Option<String>,
     Bound<'py, PyBytes>,
+    usize,
 );
 type TakenObserved<'py> = (
     Vec<(u64, u64, f64, ObservedBatch<'py>)>,
@@ -58,6 +60,7 @@ fn observed_batch<'py>(py: Python<'py>, of: &Observed) -> ObservedBatch<'py> {
         client_id,
         address,
         bytes(&of.records),
+        of.size(),
     )
 }
 
@@ -144,13 +147,29 @@ pub struct RingPool {
 impl RingPool {
     /// Without arguments, of workers that do not only observe. `bounds` are those of histograms.
     #[new]
-    #[pyo3(signature = (bounds=Vec::new(), max_batches=0, max_bytes=0))]
+    #[pyo3(signature = (bounds=Vec::new(), max_batches=0, max_bytes=0, max_records=0))]
     #[allow(clippy::needless_pass_by_value)] // pyo3 passes converted arguments by value
-    fn new(bounds: Vec<f64>, max_batches: usize, max_bytes: usize) -> Self {
-        Self { inner: Arc::new(Pool::of(Observers::new(&bounds, max_batches, max_bytes))) }
+    fn new(bounds: Vec<f64>, max_batches: usize, max_bytes: usize, max_records: usize) -> Self {
+        let observers = Observers::new(&bounds, max_batches, max_bytes, max_records);
+        Self { inner: Arc::new(Pool::of(observers)) }
     }
 
-    /// How many batches that are only observed have no verdict.
+    /// Return the same, where Python has all batches judged.
+    fn beside(&self) -> Self {
+        Self { inner: Arc::new(self.inner.beside()) }
+    }
+
+    /// Take room for a batch that Python has judged; return false if there is none.
+    fn reserve(&self, bytes: usize) -> bool {
+        self.inner.observers.reserve(bytes)
+    }
+
+    /// Give the room of a batch back.
+    fn release(&self, bytes: usize) {
+        self.inner.observers.release(bytes);
+    }
+
+    /// How many batches that are only observed have no verdict, without those that were taken.
     #[getter]
     fn observed_count(&self) -> usize {
         self.inner.observers.open_count()
@@ -158,13 +177,13 @@ impl RingPool {
 
     /// Return the batches that are only observed and that workers have not accepted: ring, number
     /// there, seconds of judging, batch; those that are to be judged again; and of how many batches
-    /// and records by which plan there was no room.
+    /// and records by which plan there was no room. The room of these batches is to be given back.
     fn take_observed<'py>(&self, py: Python<'py>) -> TakenObserved<'py> {
         let taken = self.inner.observers.take();
         let refused = taken.refused.into_iter();
         let refused =
             refused.map(|of| (of.ring, of.number, of.took_s, observed_batch(py, &of.batch)));
-        let returned = taken.returned.iter().map(|of| observed_batch(py, of));
+        let returned = taken.returned.into_iter().map(|of| observed_batch(py, &of));
         let left_out = taken.left_out.into_iter();
         let left_out =
             left_out.map(|(plan, (batches, records))| (PyBytes::new(py, &plan), batches, records));
@@ -203,7 +222,8 @@ struct Calls {
 
 struct Judging {
     reader: Reader,
-    current: Option<Slot>,
+    /// The batch that was begun, and its records.
+    current: Option<(Slot, Vec<u8>)>,
     calls: Option<Arc<Calls>>,
     /// The last plan, and the last topic id: they are most often those of the next batch.
     plan: Option<Py<PyBytes>>,
@@ -319,7 +339,7 @@ impl RingReader {
                         return Ok((false, None));
                     }
                 }
-                let Some((slot, records)) = judging.begin_next() else {
+                let Some(slot) = judging.begin_next() else {
                     if judging.reader.is_behind() {
                         judging.reader.say();
                         judging.saying.note_said(began);
@@ -327,7 +347,7 @@ impl RingReader {
                     }
                     break;
                 };
-                let batch = judging.arguments(py, &calls, &slot, &records);
+                let batch = judging.arguments(py, &calls, &slot);
                 drop(judging); // a class may do anything
                 let returned = batch.and_then(|batch| calls.judge.call1(py, batch));
                 let now = Instant::now();
@@ -375,12 +395,11 @@ impl RingReader {
         locked(&self.inner).answer(outcome, Instant::now(), took);
     }
 
-    /// Return the batch that was begun, as bytes; empty if there is none.
+    /// Return the batch that was begun, as bytes that no class has written to; empty if there is none.
     fn batch<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let judging = locked(&self.inner);
         let current = judging.current.as_ref();
-        let records = current.and_then(|slot| judging.reader.records(slot));
-        PyBytes::new(py, &records.unwrap_or_default())
+        PyBytes::new(py, current.map_or(&[], |(_, records)| records))
     }
 
     /// Return whether what was judged is to be counted now. It is, then.
@@ -395,12 +414,12 @@ impl RingReader {
 }
 
 impl Judging {
-    /// Begin the next batch; return it and its bytes.
-    fn begin_next(&mut self) -> Option<(Slot, Vec<u8>)> {
+    /// Begin the next batch; return it.
+    fn begin_next(&mut self) -> Option<Slot> {
         let slot = self.reader.begin_next()?;
         let records = self.reader.records(&slot)?;
-        self.current = Some(slot);
-        Some((slot, records))
+        self.current = Some((slot, records));
+        Some(slot)
     }
 
     /// Return the arguments for a batch.
@@ -409,12 +428,12 @@ impl Judging {
         py: Python<'py>,
         calls: &Calls,
         slot: &Slot,
-        records: &[u8],
     ) -> PyResult<Arguments<'py>> {
         let plan = self.reader.plan(slot).unwrap_or_default();
         let plan = same(py, &mut self.plan, &plan);
         let topic_id = same(py, &mut self.topic_id, &slot.topic_id);
         let client = self.client(py, calls, slot)?;
+        let records = self.current.as_ref().map_or(&[][..], |(_, records)| records);
         let records = match read_here(records, calls.limits) {
             Some((section, base_timestamp)) => {
                 let new_header = calls.new_header.clone_ref(py);
@@ -449,7 +468,7 @@ impl Judging {
 
     /// Give the outcome of the current batch, and have the threads know of it in time.
     fn answer(&mut self, outcome: Outcome, now: Instant, took: Duration) {
-        let Some(slot) = self.current.take() else { return };
+        let Some((slot, _)) = self.current.take() else { return };
         self.reader.reply(slot, outcome, u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
         self.is_counted = false;
         if self.saying.note_outcome(now, took) {

@@ -343,7 +343,7 @@ fn a_policy_that_takes_the_client_is_given_that_of_each_request() {
     scene.send(&sent);
     // Nothing is known of the client that could be written: Python has it judged.
     assert_eq!(scene.given_back().from_client, sent);
-    scene.adopt(Some(Sender { principal: Some("User:a".into()), address: None }));
+    scene.adopt(Some(sender()));
     scene.send(&sent);
     scene.written(0, 1);
     let slot = scene.readers[0].begin_next().unwrap();
@@ -360,9 +360,14 @@ fn a_policy_that_takes_the_client_is_given_that_of_each_request() {
     assert_eq!(scene.given_back().from_client, sent);
 }
 
+/// A client.
+fn sender() -> Sender {
+    Sender { principal: Some("User:a".into()), address: None, number: 77 }
+}
+
 /// The topic, whose policies only observe, or clients wait for some of them.
 fn observed(scene: &Scene, is_waited_for: bool, max_batches: usize) -> Arc<Pool> {
-    let pool = Pool::of(ring::observed::Observers::new(&[1.0], max_batches, 1_000));
+    let pool = Pool::of(ring::observed::Observers::new(&[1.0], max_batches, 100_000, 100));
     pool.set(vec![Some(Arc::clone(&scene.rings[1]))]);
     let pool = Arc::new(pool);
     let observers = Observers::new("t", "watch", b"watched", [7; 16], true, Arc::clone(&pool));
@@ -382,7 +387,7 @@ fn observed(scene: &Scene, is_waited_for: bool, max_batches: usize) -> Arc<Pool>
 fn scene_of_sender() -> Scene {
     let mut scene = Scene::new(2);
     scene.lane.take(scene.number).unwrap();
-    scene.adopt(Some(Sender { principal: Some("User:a".into()), address: None }));
+    scene.adopt(Some(sender()));
     scene
 }
 
@@ -446,6 +451,7 @@ fn what_is_observed_comes_back_from_a_worker_that_ends_but_for_the_batch_in_its_
     let taken = pool.observers.take();
     assert_eq!((taken.refused.len(), taken.returned.len()), (0, 2));
     assert_eq!(taken.left_out.values().copied().collect::<Vec<_>>(), [(1, 0)]);
+    taken.returned.iter().for_each(|of| pool.observers.release(of.size()));
     // A batch for which there is no ring.
     pool.set(vec![None]);
     scene.send(&sent[0]);
@@ -459,6 +465,45 @@ fn what_is_observed_comes_back_from_a_worker_that_ends_but_for_the_batch_in_its_
     scene.rings[1].look();
     assert_eq!(pool.observers.open_count(), 0);
     assert!(pool.observers.collect().accepted.is_empty());
+}
+
+#[test]
+fn a_batch_has_the_room_of_those_that_have_an_outcome_which_nobody_has_read() {
+    let mut scene = scene_of_sender();
+    let pool = observed(&scene, false, 1);
+    for number in 1..=3 {
+        let sent = produce(number, 1, &[(0, b"data")]);
+        scene.send(&sent);
+        scene.receives(&sent);
+        let slot = scene.readers[1].begin_next().unwrap();
+        scene.reply(1, slot, Outcome::Accepted);
+    }
+    assert!(pool.observers.take().left_out.is_empty());
+}
+
+#[test]
+fn python_has_what_is_observed_judged_where_no_ring_is_to_have_it() {
+    let mut scene = scene_of_sender();
+    let pool = observed(&scene, false, 100);
+    let beside = Arc::new(pool.beside());
+    let observers = Observers::new("t", "watch", b"watched", [7; 16], false, beside);
+    let waited = Pool::default();
+    waited.set(vec![Some(Arc::clone(&scene.rings[0]))]);
+    let worked = Worked::new("t", "policies", b"plan", [7; 16], Arc::new(waited));
+    let topic = Topic::Worked(Arc::new(worked.beside(Arc::default(), Some(observers))));
+    scene.table.know_name(b"t", topic, f64::INFINITY);
+    let sent = produce(1, 1, &[(0, b"data")]);
+    scene.send(&sent);
+    scene.written(0, 1);
+    let slot = scene.readers[0].begin_next().unwrap();
+    scene.reply(0, slot, Outcome::Accepted);
+    scene.receives(&sent);
+    let returned = pool.observers.take().returned;
+    assert_eq!((returned.len(), scene.rings[1].figures().written), (1, 0));
+    let head = &returned[0].head;
+    assert_eq!(context::decoded(&head.context), Some([Some("User:a"), Some("c"), None]));
+    // Its client is the same as in Python.
+    assert_eq!(head.connection, 77);
 }
 
 #[test]

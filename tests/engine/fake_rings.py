@@ -48,9 +48,8 @@ class FakePool:
 
     observed_count = 0
 
-    def __init__(self, *observing):
+    def __init__(self):
         self.slots = []
-        self.observing = observing
         self.observed = [], [], []
 
     def take_observed(self):

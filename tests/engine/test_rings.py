@@ -11,8 +11,8 @@ from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused, replaced
 from penstock.engine.workers.batch_to_judge import NOT_BEGUN, EarlyOutcome
 from penstock.engine.workers.processes.worker import Worker
-from penstock.engine.workers.rings import SLOW_S, FromRing, RingFigures, WorkerRings
-from tests.engine.fake_rings import FakeNative
+from penstock.engine.workers.rings import SLOW_S, FromRing, RingFigures, WorkerRings, put_back
+from tests.engine.fake_rings import FakeNative, FakePool
 
 REFUSED = refused(87, "no", "P")
 
@@ -245,11 +245,12 @@ class Observer:
         self.left_out.append(of)
 
 
-BATCH = FromRing(b"plan", 0, bytes(16), 9, 1, None, "c", None, b"data")
+BATCH = FromRing(b"plan", 0, bytes(16), 9, 1, None, "c", None, b"data", 4)
 
 
 def observing(worker):
-    rings, _, (ring,) = rings_of(worker)
+    rings, clock, (ring,) = rings_of(worker)
+    rings.clock = clock
     rings.observer = Observer()
     return rings, ring, rings.observer
 
@@ -291,3 +292,131 @@ def test_verdicts_that_nobody_takes_have_no_unlimited_bytes():
         early = EarlyOutcome(b"", ring.number, number, False, 0.0, 0.0)
         rings.expect_verdict(early, lambda verdict, _: found.append(verdict))
     assert found == [None, large, large, large]
+
+
+def test_a_verdict_that_a_class_only_claims_is_not_waited_for_long():
+    rings, ring, observer = observing(Worker(1))
+    numbers = range(10, 50)
+    rings.pool.observed = [(ring.number, number, 0.0, BATCH) for number in numbers], [], []
+    rings.put_late()
+    assert rings.is_awaited
+    rings.clock.now += 1
+    rings.put_late()
+    assert rings.is_awaited
+    rings.clock.now += 1
+    rings.put_late()
+    assert not rings.is_awaited
+    assert observer.again == [BATCH] * len(numbers)  # each keeps its room until then
+
+
+def test_the_batch_that_ends_its_worker_counts_with_the_time_that_it_took():
+    worker = Worker(1)
+    rings, ring, observer = observing(worker)
+    ring.plan = TopicPlan(topic="t", validators=("a.V",)).encoded
+    rings.figures()
+    for _ in range(5):
+        rings.clock.now += 1
+        rings.figures()
+    rings.close(worker)
+    rings.clock.now += 7
+    rings.pool.observed = [(ring.number, 3, 0.0, BATCH)], [], []
+    rings.forget(worker, "did not decide")
+    assert [took_s for *_, took_s in observer.judged] == [5.0]
+
+
+class Failing(Observer):
+    """Fails once for each kind of call."""
+
+    def __init__(self):
+        super().__init__()
+        self.failed = set()
+
+    def _fail(self, name):
+        if name not in self.failed:
+            self.failed.add(name)
+            raise ValueError(name)
+
+    def put_judged(self, *of):
+        self._fail("judged")
+        super().put_judged(*of)
+
+    def judge_again(self, *of):
+        self._fail("again")
+        super().judge_again(*of)
+
+    def leave_out(self, *of):
+        self._fail("left out")
+        super().leave_out(*of)
+
+
+def test_an_error_with_a_batch_that_is_observed_concerns_no_other():
+    worker = Worker(1)
+    rings, ring, _ = observing(worker)
+    observer = rings.observer = Failing()
+    rings.put_verdict(worker, 1, REFUSED, 0.5)
+    rings.put_verdict(worker, 2, REFUSED, 0.5)
+    refused_batches = [(ring.number, number, 0.5, BATCH) for number in (1, 2, 3)]
+    rings.pool.observed = refused_batches, [BATCH] * 2, [(b"p", 2, 3)] * 2
+    with capture_logs() as events:
+        rings.put_late()
+    assert len(events) == 3
+    rings.put_verdict(worker, 3, REFUSED, 0.5)
+    assert [len(each) for each in (observer.judged, observer.again, observer.left_out)] == [2, 1, 1]
+
+
+def test_without_workers_batches_that_are_observed_are_given_back():
+    pool, observer = FakePool(), Observer()
+    pool.observed = [(1, 2, 0.5, BATCH)], [BATCH], [(b"p", 2, 3)]
+    put_back(pool, observer)
+    assert (observer.again, observer.left_out) == ([BATCH] * 2, [(b"p", 2, 3)])
+
+
+def found_of(rings, ring, *numbers):
+    """Return the verdicts on batches; those that still may come are missing."""
+    found = {}
+    for number in numbers:
+        early = EarlyOutcome(b"", ring.number, number, False, 0.0, 0.0)
+        rings.expect_verdict(
+            early, lambda verdict, _, number=number: found.update({number: verdict})
+        )
+    return found
+
+
+def test_a_verdict_that_is_too_large_to_be_kept_removes_no_other():
+    worker = Worker(1)
+    rings, _, (ring,) = rings_of(worker)
+    rings.put_verdict(worker, 1, REFUSED)
+    rings.put_verdict(worker, 9, replaced(bytes(40 * 2**20), (0,)))
+    assert found_of(rings, ring, 1, 5, 9) == {1: REFUSED, 9: None}
+    rings.put_verdict(worker, 5, REFUSED)  # sent before, and received after it
+
+
+def test_only_the_verdicts_that_were_removed_are_lost():
+    worker = Worker(1)
+    rings, _, (ring,) = rings_of(worker)
+    for number in (2**63, *range(10, 1_010)):
+        rings.put_verdict(worker, number, REFUSED)
+    assert found_of(rings, ring, 3, 9, 10, 2**63) == {10: REFUSED, 2**63: None}
+    for number in range(2_000, 2_000 + 3 * 1_000):
+        rings.put_verdict(worker, number, REFUSED)
+    assert found_of(rings, ring, 10, 2_000, 6_000) == {10: None, 2_000: None}
+
+
+def test_verdicts_of_a_worker_that_has_ended_do_not_stay():
+    worker = Worker(1)
+    rings, clock, (ring,) = rings_of(worker)
+    rings.put_verdict(worker, 1, REFUSED)
+    rings.close(worker)
+    rings.forget(worker, "")
+    clock.now += 59
+    rings.put_late()
+    assert (ring.number, 1) in rings._verdicts
+    clock.now += 1
+    rings.put_late()
+    assert (ring.number, 1) not in rings._verdicts
+    other = Worker(2)
+    rings, ring, _ = observing(other)
+    rings.put_verdict(other, 1, REFUSED)
+    rings.close(other)
+    rings.forget(other, "")
+    assert (ring.number, 1) not in rings._verdicts

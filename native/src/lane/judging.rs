@@ -21,6 +21,8 @@ pub struct Sender {
     pub principal: Option<String>,
     /// Its address, if that is known.
     pub address: Option<String>,
+    /// The number of its connection in Python, which is another than that of a lane.
+    pub number: u64,
 }
 
 /// A connection of a thread.
@@ -81,13 +83,13 @@ pub fn observe(
             plan: Arc::clone(&observers.plan),
             context: Arc::clone(context),
             takes_client: observers.takes_client,
-            connection: place.number,
+            connection: place.sender.as_ref().map_or(0, |sender| sender.number),
             version: exchange.version,
             partition: batch.partition,
             topic_id: batch.topic_id.unwrap_or(observers.topic_id),
             count: batch.count,
         };
-        let Some(observed) = observers.pool.observers.enter(head, records) else { continue };
+        let Some(observed) = observers.pool.enter(head, records) else { continue };
         let ring = observers.pool.ring(observers.labels.topic.as_bytes(), batch.partition);
         let is_taken = ring.is_some_and(|ring| {
             // It only makes batches that wait follow sooner.

@@ -1,7 +1,8 @@
 //! Batches that are only observed: they are forwarded, and nobody waits for their verdicts.
 //!
 //! Each is copied, within limits, so that another worker can judge it when one ends. Those that are
-//! accepted are counted here; Python takes all others.
+//! accepted are counted here; Python takes all others, and gives their room back later. The batches
+//! that only Python has take room here, too.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -10,14 +11,14 @@ use std::sync::{Arc, Mutex};
 use crate::lane::counts::{Collected, Counts, Labels};
 use crate::lane::locked;
 
-/// What is known of a batch, apart from its bytes.
+/// A batch without its bytes.
 #[derive(Debug, Clone)]
 pub struct Head {
     /// The labels of its topic.
     pub labels: Arc<Labels>,
     /// The topic's plan, encoded.
     pub plan: Arc<[u8]>,
-    /// Who has sent it: `context::encoded`.
+    /// Its sender: `context::encoded`.
     pub context: Arc<[u8]>,
     /// Whether a policy takes that.
     pub takes_client: bool,
@@ -36,7 +37,7 @@ pub struct Head {
 /// A batch.
 #[derive(Debug)]
 pub struct Observed {
-    /// What is known of it.
+    /// All but its bytes.
     pub head: Head,
     /// The batch as it was received.
     pub records: Box<[u8]>,
@@ -73,7 +74,9 @@ pub struct Taken {
 #[derive(Default)]
 struct State {
     counts: Counts,
-    /// How many batches there are, and their bytes.
+    /// How many batches Python has not taken.
+    open: usize,
+    /// How many batches there are, those of Python as well, and their bytes.
     batches: usize,
     bytes: usize,
     taken: Taken,
@@ -85,6 +88,7 @@ pub struct Observers {
     state: Mutex<State>,
     max_batches: usize,
     max_bytes: usize,
+    max_records: usize,
 }
 
 impl std::fmt::Debug for Observers {
@@ -94,40 +98,64 @@ impl std::fmt::Debug for Observers {
 }
 
 impl Observers {
-    /// Observe no batch yet, and never more than these; `bounds` are those of histograms.
-    pub fn new(bounds: &[f64], max_batches: usize, max_bytes: usize) -> Self {
+    /// Observe no batch yet, and never more than these; `bounds` are those of histograms. No batch
+    /// counts more records than `max_records`, whatever its header says.
+    pub fn new(bounds: &[f64], max_batches: usize, max_bytes: usize, max_records: usize) -> Self {
         let state = State { counts: Counts::new(bounds), ..State::default() };
-        Self { state: Mutex::new(state), max_batches, max_bytes }
+        Self { state: Mutex::new(state), max_batches, max_bytes, max_records }
     }
 
-    /// Keep a batch; None if there is no room, which is counted.
-    pub fn enter(self: &Arc<Self>, head: Head, records: &[u8]) -> Option<Arc<Observed>> {
+    /// Take room for a batch with so many bytes; return false if there is none.
+    pub fn reserve(&self, bytes: usize) -> bool {
         let mut state = locked(&self.state);
-        let bytes = state.bytes.saturating_add(records.len());
-        if state.batches >= self.max_batches || bytes > self.max_bytes {
-            let (batches, count) = state.taken.left_out.entry(head.plan).or_default();
-            *batches = batches.saturating_add(1);
-            *count = count.saturating_add(head.count as u64);
-            return None;
+        let all_bytes = state.bytes.saturating_add(bytes);
+        let has_room = state.batches < self.max_batches && all_bytes <= self.max_bytes;
+        if has_room {
+            state.batches = state.batches.saturating_add(1);
+            state.bytes = all_bytes;
         }
-        state.batches = state.batches.saturating_add(1);
-        state.bytes = bytes;
+        has_room
+    }
+
+    /// Give the room of a batch back.
+    pub fn release(&self, bytes: usize) {
+        locked(&self.state).release(bytes);
+    }
+
+    /// Keep a batch; return its head if there is no room.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn enter(self: &Arc<Self>, mut head: Head, records: &[u8]) -> Result<Arc<Observed>, Head> {
+        if !self.reserve(size(&head, records)) {
+            return Err(head);
+        }
+        head.count = head.count.min(self.max_records);
+        let mut state = locked(&self.state);
+        state.open = state.open.saturating_add(1);
         drop(state);
-        Some(Arc::new(Observed { head, records: records.into(), observers: Arc::clone(self) }))
+        Ok(Arc::new(Observed { head, records: records.into(), observers: Arc::clone(self) }))
     }
 
-    /// Return how many batches have no verdict.
+    /// Count a batch for which there was no room.
+    pub fn leave_out(&self, head: Head) {
+        let mut state = locked(&self.state);
+        let (batches, records) = state.taken.left_out.entry(head.plan).or_default();
+        *batches = batches.saturating_add(1);
+        *records = records.saturating_add(head.count.min(self.max_records) as u64);
+    }
+
+    /// Return how many batches Python has not taken, and that have no verdict.
     pub fn open_count(&self) -> usize {
-        locked(&self.state).batches
+        locked(&self.state).open
     }
 
-    /// Return what Python has to do. These batches are no longer kept here.
+    /// Return what Python has to do. It gives the room of these batches back later.
     pub fn take(&self) -> Taken {
         let mut state = locked(&self.state);
         let taken = std::mem::take(&mut state.taken);
-        for batch in taken.refused.iter().map(|of| &of.batch).chain(&taken.returned) {
-            state.forget(batch);
-        }
+        let count = taken.refused.len().saturating_add(taken.returned.len());
+        state.open = state.open.saturating_sub(count);
         taken
     }
 
@@ -138,18 +166,29 @@ impl Observers {
 }
 
 impl State {
-    fn forget(&mut self, batch: &Observed) {
+    fn release(&mut self, bytes: usize) {
         self.batches = self.batches.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(batch.records.len());
+        self.bytes = self.bytes.saturating_sub(bytes);
     }
 }
 
+/// Return how many bytes a batch takes.
+fn size(head: &Head, records: &[u8]) -> usize {
+    records.len().saturating_add(head.context.len())
+}
+
 impl Observed {
+    /// Return how many bytes it takes.
+    pub fn size(&self) -> usize {
+        size(&self.head, &self.records)
+    }
+
     /// Count it as accepted.
     pub fn accept(&self, took_s: f64) {
         let mut state = locked(&self.observers.state);
         state.counts.accepted(&self.head.labels, self.head.count, took_s);
-        state.forget(self);
+        state.open = state.open.saturating_sub(1);
+        state.release(self.size());
     }
 
     /// Have Python report it, with the verdict that it gets.
@@ -183,25 +222,54 @@ mod tests {
         }
     }
 
+    fn observers() -> Arc<Observers> {
+        Arc::new(Observers::new(&[1.0], 3, 10, 5))
+    }
+
     #[test]
     fn there_are_never_more_than_its_limits() {
-        let observers = Arc::new(Observers::new(&[1.0], 3, 10));
+        let observers = observers();
         let first = observers.enter(head(), b"12345").unwrap();
-        assert!(observers.enter(head(), b"123456").is_none());
+        assert!(observers.enter(head(), b"123456").is_err());
         let second = observers.enter(head(), b"12345").unwrap();
-        assert!(observers.enter(head(), b"1").is_none());
+        assert!(observers.enter(head(), b"1").is_err());
         first.accept(0.5);
         second.refuse(7, 8, 0.25);
         assert_eq!(observers.open_count(), 1);
         let taken = observers.take();
         assert_eq!((taken.refused[0].ring, taken.refused[0].number), (7, 8));
-        assert_eq!(taken.left_out.values().collect::<Vec<_>>(), [&(2, 6)]);
+        // Python has it still.
+        assert!(observers.enter(head(), b"123456").is_err());
+        observers.release(taken.refused[0].batch.size());
         let third: Vec<_> = (0..3).map(|_| observers.enter(head(), b"").unwrap()).collect();
-        assert!(observers.enter(head(), b"").is_none());
+        assert!(observers.enter(head(), b"").is_err());
         third[0].give_back();
         assert_eq!(observers.take().returned.len(), 1);
         assert_eq!(observers.open_count(), 2);
         let counted = observers.collect().accepted;
         assert_eq!((counted.len(), counted[0].2), (1, 3));
+    }
+
+    #[test]
+    fn batches_of_python_and_clients_take_room() {
+        let observers = observers();
+        assert!(observers.reserve(8));
+        assert!(!observers.reserve(3));
+        assert!(observers.enter(head(), b"123").is_err());
+        let of_client = Head { context: b"ab"[..].into(), ..head() };
+        assert!(observers.enter(of_client.clone(), b"1").is_err());
+        observers.release(8);
+        assert_eq!(observers.enter(of_client, b"1").unwrap().size(), 3);
+    }
+
+    #[test]
+    fn a_header_counts_no_more_records_than_a_batch_may_have() {
+        let observers = observers();
+        let many = Head { count: usize::MAX, ..head() };
+        observers.leave_out(head());
+        observers.leave_out(many.clone());
+        assert_eq!(observers.take().left_out.values().collect::<Vec<_>>(), [&(2, 3 + 5)]);
+        observers.enter(many, b"").unwrap().accept(0.5);
+        assert_eq!(observers.collect().accepted[0].2, 5);
     }
 }

@@ -442,7 +442,8 @@ impl Ring {
     /// Read the outcomes for a thread; None if they end in nonsense.
     fn read(&self, state: &mut State, thread: usize) -> Option<()> {
         let before = *state.read.get(thread)?;
-        let written = self.memory.number(layout::outcomes(thread))?.load(Ordering::Acquire);
+        // Not before `WANTED` is written: the worker writes its outcome, and then reads that.
+        let written = self.memory.number(layout::outcomes(thread))?.load(Ordering::SeqCst);
         let count = written.wrapping_sub(before);
         if count > BATCHES_MAX as u64 {
             return None;

@@ -15,7 +15,7 @@ from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.importing import import_in_thread
-from penstock.gateway.lane.availability import find_rings
+from penstock.gateway.lane.availability import find_observing, find_rings
 from penstock.gateway.observing.metrics.cells import BOUNDS
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.observed_batches import BATCHES_MAX, ObservedBatches, TimesBeside
@@ -41,6 +41,8 @@ log = structlog.get_logger()
 
 _NICE: Final = 10
 """Of the workers for observed topics: those that clients wait for go first."""
+_BLOCKED_AFTER_S: Final = 1.0
+"""Of these workers: they may only be slow because others go first, and nobody waits for them."""
 
 
 class LoadedPolicies(NamedTuple):
@@ -176,7 +178,8 @@ class PolicyLoader(NamedTuple):
         )
 
     def _observed_batches(self, configuration: Configuration) -> ObservedBatches:
-        bounds = BOUNDS if self.counts is not None else ()
+        bounds, max_records = ((), 0) if self.counts is None else (BOUNDS, self.counts.records_max)
+        ring_pool = find_observing(bounds, BATCHES_MAX, self.observed_max_bytes, max_records)
 
         def make_pool() -> Supervisor:
             return Supervisor(
@@ -185,12 +188,14 @@ class PolicyLoader(NamedTuple):
                 child=partial(Child, nice=_NICE),
                 observer=TimesBeside(self.counts) if self.counts is not None else None,
                 shared=self.shared,
-                rings=find_rings((bounds, BATCHES_MAX, self.observed_max_bytes)),
+                rings=find_rings(ring_pool),
+                blocked_after_s=_BLOCKED_AFTER_S,
             )
 
         return ObservedBatches(
             make_pool,
             max_bytes=self.observed_max_bytes,
+            ring_pool=ring_pool,
             run=self.run,
             refused=self.refused,
             counts=self.counts,

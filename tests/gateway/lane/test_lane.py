@@ -680,6 +680,31 @@ class WithoutDescriptors:
         return getattr(self._threads, name)
 
 
+class NotedSenders:
+    """Threads, and the clients whose connections they get."""
+
+    def __init__(self, threads):
+        self._threads = threads
+        self.senders = []
+
+    def adopt(self, *arguments):
+        self.senders.append(arguments[-1])
+        return self._threads.adopt(*arguments)
+
+    def __getattr__(self, name):
+        return getattr(self._threads, name)
+
+
+def test_a_client_has_the_same_number_for_workers_as_in_python(run):
+    async def test(gateway, client):
+        lane = gateway.parts.lane._lane = NotedSenders(gateway.parts.lane._lane)
+        await forwarded(gateway, client.list_groups)
+        (connection,) = gateway.parts.connections
+        assert {number for _, _, number in lane.senders} == {connection._session.number}
+
+    run(test)
+
+
 def test_a_connection_whose_every_request_is_judged_stays_in_python(run, topic, monkeypatch):
     name = topic("judged")
     monkeypatch.setattr(Lane, "take", None)  # it would have to be taken back

@@ -39,12 +39,13 @@ class Pool:
 class Observing:
     """Observed batches with pools, a clock and the reported outcomes."""
 
-    def __init__(self, max_bytes: int = 10_000) -> None:
+    def __init__(self, max_bytes: int = 10_000, ring_pool: Any = None) -> None:
         self.pools, self.refusals, self.tasks, self.now = [], [], [], 1000.0
         self.counts = GatewayCounts(records_max=1000)
         self.batches = ObservedBatches(
             self._pool,
             max_bytes=max_bytes,
+            ring_pool=ring_pool,
             run=lambda work: self.tasks.append(asyncio.ensure_future(work)),
             refused=self.refusals.append,
             counts=self.counts,

@@ -6,6 +6,7 @@ import uuid
 import pytest
 from structlog.testing import capture_logs
 
+from penstock import _native
 from penstock.configuration import ConfigurationError
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import (
@@ -19,6 +20,7 @@ from penstock.engine.verdict import (
     replaced,
 )
 from penstock.engine.workers.observer import WorkerEnd
+from penstock.engine.workers.rings import FromRing
 from penstock.gateway.observing.metrics.counts import GatewayCounts
 from penstock.gateway.observing.metrics.exposition import render
 from penstock.gateway.produce import observed_batches
@@ -253,3 +255,91 @@ async def test_the_wait_for_workers_that_do_not_start_is_limited(observing):
     await observing.opened(ConfigurationError("closed"))
     assert observing.pools[0].closed == [0.0]
     assert await observing.counted() == {("a.I, a.V", "not_observed"): 4}
+
+
+rings_are_there = pytest.mark.skipif(
+    not hasattr(_native, "RingPool"), reason="native threads need Linux"
+)
+FROM_RING = FromRing(
+    PLAN.encoded, 3, bytes(16), 9, 7, "User:alice", "client", "10.0.0.7", DATA, len(DATA) + 20
+)
+
+
+def room(pool, most=10_000):
+    """Return how many bytes more a native pool has room for."""
+    free = next(size for size in range(most, -1, -1) if pool.reserve(size))
+    pool.release(free)
+    return free
+
+
+@rings_are_there
+async def test_batches_of_rings_and_others_have_one_limit():
+    size = len(DATA) + len("client")
+    pool = _native.RingPool([], 3, 10_000, 100)
+    observing = Observing(ring_pool=pool)
+    for _ in range(2):
+        observing.batches.submit(BATCH, DATA)
+    assert room(pool) == 10_000 - 2 * size
+    assert pool.reserve(10)  # as a native thread does
+    observing.batches.submit(BATCH, DATA)
+    await observing.opened()
+    assert len(observing.pools[0].jobs) == 2
+    assert await observing.counted() == {("a.I, a.V", "not_observed"): 4}
+    pool.release(10)
+    observing.pools[0].jobs[0][1](ACCEPTED)
+    assert room(pool) == 10_000 - size
+
+
+@rings_are_there
+@pytest.mark.parametrize("way", ["verdict", "again", "closed", "error"])
+async def test_a_batch_of_a_ring_keeps_its_room_until_it_has_a_verdict(way):
+    pool = _native.RingPool([], 3, 10_000, 100)
+    observing = Observing(ring_pool=pool)
+    observing.batches.submit(BATCH, DATA)
+    await observing.opened()
+    observing.pools[0].jobs[0][1](ACCEPTED)
+    assert pool.reserve(FROM_RING.size)
+    if way == "verdict":
+        observing.batches.put_judged(FROM_RING, refused(87, "no", "a.V"), 0.5)
+    elif way == "error":
+        observing.batches._refused = None
+        with pytest.raises(TypeError):
+            observing.batches.put_judged(FROM_RING, refused(87, "no", "a.V"), 0.5)
+    elif way == "closed":
+        await observing.batches.close()
+        observing.batches.judge_again(FROM_RING)
+    else:
+        observing.batches.judge_again(FROM_RING)
+        assert room(pool) == 10_000 - FROM_RING.size
+        observing.pools[0].jobs[1][1](ACCEPTED)
+    assert room(pool) == 10_000
+
+
+class GivenBack:
+    """The native end of workers, which have no ring."""
+
+    def __init__(self, *returned):
+        self.returned, self.room = list(returned), -len(returned)
+
+    def take_observed(self):
+        returned, self.returned = self.returned, []
+        return [], returned, []
+
+    def reserve(self, _):
+        self.room -= 1
+        return True
+
+    def release(self, _):
+        self.room += 1
+
+
+async def test_batches_that_native_threads_give_back_before_there_are_workers_are_judged():
+    pool = GivenBack(FROM_RING)
+    observing = Observing(ring_pool=pool)
+    observing.batches.look()
+    await observing.opened()
+    ((_, done),) = observing.pools[0].jobs
+    assert pool.room == -1
+    done(ACCEPTED)
+    assert pool.room == 0
+    assert await observing.counted() == {("a.I, a.V", "accepted"): 4}

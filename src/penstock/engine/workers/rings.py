@@ -13,6 +13,7 @@ single batches, and knows which batch is to blame.
 from __future__ import annotations
 
 import time
+from collections import deque
 from functools import lru_cache, partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -24,13 +25,15 @@ from penstock.engine.verdict import ACCEPTED, failed
 from penstock.engine.workers.batch_to_judge import NOT_BEGUN, EarlyOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.processes.worker import Worker
 
     OnVerdict = Callable[[PolicyVerdict | None, float | None], None]
     """Gets a verdict, and how many seconds the batch was judged, if that is known."""
+    _Key = tuple[int, int]
+    """The number of a ring, and that of a batch there."""
 
 log = structlog.get_logger()
 
@@ -39,6 +42,11 @@ _TOPICS_MAX: Final = 1_000
 _VERDICTS_MAX: Final = 1_000
 _VERDICTS_MAX_BYTES: Final = 32 * 2**20
 """Verdicts that nobody has taken yet have no more batches to be stored."""
+_LATE_S: Final = 2.0
+"""A worker sends a verdict before the outcome. If it has not come so long after that, a class has
+written the outcome."""
+_KEPT_S: Final = 60.0
+"""Who waits for a verdict of a worker that has ended takes it sooner."""
 _RING_BITS: Final = 32
 _supervisors = count(1)
 _read = lru_cache(64)(TopicPlan.decode)
@@ -75,6 +83,7 @@ class FromRing(NamedTuple):
         client_id: The client id, or None.
         address: The client's address, if that is known.
         data: Its bytes, as they were received.
+        size: How many bytes of the room for batches that are only observed it takes.
     """
 
     plan: bytes
@@ -86,10 +95,14 @@ class FromRing(NamedTuple):
     client_id: str | None
     address: str | None
     data: bytes
+    size: int
 
 
 class RingObserver(Protocol):
-    """Gets the batches that are only observed, and that no worker has accepted."""
+    """Gets the batches that are only observed, and that no worker has accepted.
+
+    It gives the room of each back.
+    """
 
     def put_judged(self, batch: FromRing, verdict: PolicyVerdict, took_s: float) -> None:
         """Take the verdict on a batch, and how many seconds it took."""
@@ -115,7 +128,7 @@ class WorkerRings:
         threads: int,
         clock: Callable[[], float] = time.monotonic,
         *,
-        observing: tuple[Sequence[float], int, int] | None = None,
+        pool: Any | None = None,
     ) -> None:
         """Make no ring yet.
 
@@ -123,8 +136,7 @@ class WorkerRings:
             native: The native module.
             threads: How many native threads the gateway has.
             clock: Returns the time in seconds.
-            observing: Where batches are only observed: the bounds of histograms, how many
-                batches are kept for that, and how many bytes.
+            pool: Where batches are only observed: their native end.
         """
         self._clock = clock
         self._new_ring = native.Ring
@@ -134,17 +146,18 @@ class WorkerRings:
         self._slow_until: dict[str, float] = {}
         self._paused: set[Worker] = set()
         self._closed_rings: dict[Worker, Any] = {}
-        self._evicted: dict[int, int] = {}
         self._numbers: dict[Worker, int] = {}
-        self._last_batches: dict[Worker, tuple[int, bytes]] = {}
-        self._verdicts: dict[tuple[int, int], tuple[PolicyVerdict | None, float | None]] = {}
-        self._callbacks: dict[tuple[int, int], OnVerdict] = {}
-        self._verdict_bytes = 0
+        self._current: dict[Worker, tuple[int, float]] = {}
+        self._last_batches: dict[Worker, tuple[int, bytes, float]] = {}
+        self._verdicts = _Verdicts()
+        self._callbacks: dict[_Key, OnVerdict] = {}
+        self._late: deque[tuple[float, _Key]] = deque()
+        self._old_rings: deque[tuple[float, int]] = deque()
         self._supervisor = next(_supervisors)
         self._ring_numbers = count(1)
         self._was_logged = False
         self.observer: RingObserver | None = None
-        self.pool = native.RingPool(*observing) if observing else native.RingPool()
+        self.pool = native.RingPool() if pool is None else pool
 
     def open(self, worker: Worker) -> Any | None:
         """Return a ring for a worker; None if the system gives no descriptors or no memory for it.
@@ -182,19 +195,7 @@ class WorkerRings:
         if on_verdict is not None:
             on_verdict(verdict, took_s)
             return
-        if key in self._verdicts:
-            self._take_verdict(key)
-        self._verdicts[key] = verdict, took_s
-        self._verdict_bytes += _size(verdict)
-        while len(self._verdicts) > _VERDICTS_MAX or self._verdict_bytes > _VERDICTS_MAX_BYTES:
-            ring, evicted_number = next(iter(self._verdicts))  # of connections that have ended
-            self._take_verdict((ring, evicted_number))
-            self._evicted[ring] = max(evicted_number, self._evicted.get(ring, 0))
-
-    def _take_verdict(self, key: tuple[int, int]) -> tuple[PolicyVerdict | None, float | None]:
-        verdict, took_s = self._verdicts.pop(key)
-        self._verdict_bytes -= _size(verdict)
-        return verdict, took_s
+        self._verdicts.put(key, verdict, took_s)
 
     def expect_verdict(self, early: EarlyOutcome, on_verdict: OnVerdict) -> None:
         """Call a function with the verdict on a batch; with None if it was lost with its worker.
@@ -207,7 +208,7 @@ class WorkerRings:
         elif early.is_accepted:
             on_verdict(ACCEPTED, early.took_s)
         elif key in self._verdicts:
-            on_verdict(*self._take_verdict(key))
+            on_verdict(*self._verdicts.take(key))
         elif self._may_come(early):
             self._callbacks[key] = on_verdict
         else:
@@ -215,8 +216,8 @@ class WorkerRings:
 
     def _may_come(self, early: EarlyOutcome) -> bool:
         """Return whether the verdict on a batch may still be sent."""
-        is_evicted = early.number <= self._evicted.get(early.ring, 0)
-        return early.ring in self._numbers.values() and not is_evicted
+        is_lost = self._verdicts.is_lost(early.ring, early.number)
+        return early.ring in self._numbers.values() and not is_lost
 
     @property
     def is_awaited(self) -> bool:
@@ -234,7 +235,12 @@ class WorkerRings:
 
     def figures(self) -> dict[Worker, RingFigures]:
         """Return the state of each ring."""
-        return {worker: RingFigures(*ring.figures()) for worker, ring in self._rings.items()}
+        figures = {worker: RingFigures(*ring.figures()) for worker, ring in self._rings.items()}
+        now = self._clock()
+        for worker, ring_figures in figures.items():
+            if worker not in self._current or self._current[worker][0] != ring_figures.current:
+                self._current[worker] = ring_figures.current, now
+        return figures
 
     def recall(self, worker: Worker) -> None:
         """Have Python submit the batches of a worker's ring."""
@@ -252,7 +258,9 @@ class WorkerRings:
             number = RingFigures(*ring.figures()).current
             plan = ring.close()
             self._closed_rings[worker] = ring
-            self._last_batches[worker] = number, plan
+            known_number, start_time = self._current.pop(worker, (0, 0.0))
+            took_s = self._clock() - start_time if number == known_number else 0.0
+            self._last_batches[worker] = number, plan, took_s
             self._note_slow(plan)
 
     def put_late(self) -> None:
@@ -267,17 +275,29 @@ class WorkerRings:
             for ring in (*self._rings.values(), *self._closed_rings.values()):
                 ring.look()
             self._put_observed(self.observer)
+        self._lose_late()
 
     def _put_observed(self, observer: RingObserver) -> None:
         """Give the batches that are only observed, and not accepted, to their observer."""
         refused, returned, left_out = self.pool.take_observed()
+        now = self._clock()
         for ring, number, took_s, fields in refused:
             early = EarlyOutcome(b"", ring, number, is_accepted=False, took_s=took_s, waited_s=0.0)
             self.expect_verdict(early, partial(_put, observer, FromRing(*fields), took_s))
-        for fields in returned:
-            observer.judge_again(FromRing(*fields))
-        for plan, batch_count, record_count in left_out:
-            observer.leave_out(plan, batch_count, record_count)
+            if (ring, number) in self._callbacks:
+                self._late.append((now + _LATE_S, (ring, number)))
+        _put_others(observer, returned, left_out)
+
+    def _lose_late(self) -> None:
+        """Wait no more for the verdicts on observed batches that should be here; forget others."""
+        now = self._clock()
+        while self._late and self._late[0][0] <= now:
+            _, key = self._late.popleft()
+            on_verdict = self._callbacks.pop(key, None)
+            if on_verdict is not None:
+                on_verdict(None, None)
+        while self._old_rings and self._old_rings[0][0] <= now:
+            self._verdicts.forget(self._old_rings.popleft()[1])
 
     def recall_all(self) -> None:
         """Recall the batches of all workers, and give those that are only observed back."""
@@ -297,14 +317,19 @@ class WorkerRings:
             ring.abandon()
         self.put_late()
         self._closed_rings.pop(worker, None)
-        number, plan = self._last_batches.pop(worker, (0, b""))
+        number, plan, took_s = self._last_batches.pop(worker, (0, b"", 0.0))
         if blame and plan and (self._numbers.get(worker, 0), number) not in self._verdicts:
             policies = TopicPlan.decode(plan).policy_names
-            self.put_verdict(worker, number, failed(policies, blame))
-        ring = self._numbers.pop(worker, 0)
-        self._evicted.pop(ring, None)
-        for key in [key for key in self._callbacks if key[0] == ring]:
+            # Who waits counts all the time.
+            known_s = None if self.observer is None else took_s
+            self.put_verdict(worker, number, failed(policies, blame), known_s)
+        number_of_ring = self._numbers.pop(worker, 0)
+        for key in [key for key in self._callbacks if key[0] == number_of_ring]:
             self._callbacks.pop(key)(None, None)
+        if self.observer is not None:
+            self._verdicts.forget(number_of_ring)
+        else:
+            self._old_rings.append((self._clock() + _KEPT_S, number_of_ring))
 
     def use_instance(self, topic: str, name: str) -> bool:
         """Return whether a ring has a batch that a topic's class of KIP-686 is to judge."""
@@ -328,6 +353,82 @@ class WorkerRings:
             self._slow_until[TopicPlan.decode(plan).topic] = now + SLOW_S
 
 
+class _Verdicts:
+    """Verdicts that nobody has taken yet, within limits; those beyond are lost, the first first."""
+
+    def __init__(self) -> None:
+        self._verdicts: dict[_Key, tuple[PolicyVerdict | None, float | None]] = {}
+        self._bytes = 0
+        self._lost_numbers: dict[int, set[int]] = {}
+        self._last_lost: dict[int, int] = {}
+
+    def __contains__(self, key: _Key) -> bool:
+        return key in self._verdicts
+
+    def put(self, key: _Key, verdict: PolicyVerdict | None, took_s: float | None) -> None:
+        """Keep a verdict, instead of an earlier verdict on the same batch."""
+        if key in self._verdicts:
+            self.take(key)
+        if _size(verdict) > _VERDICTS_MAX_BYTES:
+            self._lose(*key)
+            return
+        self._verdicts[key] = verdict, took_s
+        self._bytes += _size(verdict)
+        while len(self._verdicts) > _VERDICTS_MAX or self._bytes > _VERDICTS_MAX_BYTES:
+            first_key = next(iter(self._verdicts))  # of a connection that has ended
+            self.take(first_key)
+            self._lose(*first_key)
+
+    def take(self, key: _Key) -> tuple[PolicyVerdict | None, float | None]:
+        """Remove a verdict, and return it, and how many seconds the batch was judged."""
+        verdict, took_s = self._verdicts.pop(key)
+        self._bytes -= _size(verdict)
+        return verdict, took_s
+
+    def is_lost(self, ring: int, number: int) -> bool:
+        """Return whether there was a verdict on a batch."""
+        is_old = number <= self._last_lost.get(ring, 0)
+        return is_old or number in self._lost_numbers.get(ring, ())
+
+    def _lose(self, ring: int, number: int) -> None:
+        numbers = self._lost_numbers.setdefault(ring, set())
+        numbers.add(number)
+        if len(numbers) > _VERDICTS_MAX:
+            first_number = min(numbers)
+            numbers.remove(first_number)
+            self._last_lost[ring] = max(first_number, self._last_lost.get(ring, 0))
+
+    def forget(self, ring: int) -> None:
+        """Remove all that is known of a ring."""
+        self._lost_numbers.pop(ring, None)
+        self._last_lost.pop(ring, None)
+        for key in [key for key in self._verdicts if key[0] == ring]:
+            self.take(key)
+
+
+def put_back(pool: Any, observer: RingObserver) -> None:
+    """Give the batches that are only observed to their observer, while no worker has rings."""
+    refused, returned, left_out = pool.take_observed()
+    _put_others(observer, [*(fields for *_, fields in refused), *returned], left_out)
+
+
+def _put_others(
+    observer: RingObserver, returned: list[Any], left_out: list[tuple[bytes, int, int]]
+) -> None:
+    for fields in returned:
+        _attempt(observer.judge_again, FromRing(*fields))
+    for counts in left_out:
+        _attempt(observer.leave_out, *counts)
+
+
+def _attempt(work: Callable[..., None], *arguments: Any) -> None:
+    """Call an observer; its error concerns no other batch."""
+    try:
+        work(*arguments)
+    except Exception:
+        log.exception("an error of the gateway", action="observe")
+
+
 def _put(
     observer: RingObserver,
     batch: FromRing,
@@ -337,14 +438,13 @@ def _put(
 ) -> None:
     """Give an observer the verdict on a batch, or the batch if its verdict is lost."""
     if verdict is None:
-        observer.judge_again(batch)
+        _attempt(observer.judge_again, batch)
     else:
-        observer.put_judged(
-            batch, verdict, took_s if took_otherwise_s is None else took_otherwise_s
-        )
+        known_s = took_s if took_otherwise_s is None else took_otherwise_s
+        _attempt(observer.put_judged, batch, verdict, known_s)
 
 
 def _size(verdict: PolicyVerdict | None) -> int:
-    """Return how many bytes a verdict has that stores something else than its batch."""
+    """Return how many bytes a verdict has that does not store its batch as it is."""
     replacement = None if verdict is None else verdict.replacement
     return 0 if replacement is None else len(replacement.data) + len(replacement.letters)

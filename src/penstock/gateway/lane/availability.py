@@ -54,19 +54,37 @@ def threads_of_lane() -> int:
     return min(THREADS_MAX, len(os.sched_getaffinity(0)))
 
 
-def find_rings(
-    observing: tuple[Sequence[float], int, int] | None = None,
-) -> WorkerRings | None:
+def find_rings(pool: Any | None = None) -> WorkerRings | None:
     """Return rings for the workers of a gateway if it has native threads; else None.
 
     Args:
-        observing: See `WorkerRings`.
+        pool: See `WorkerRings`.
 
     Raises:
         NativeThreadsError: As `find_lane`.
     """
     native = find_lane()
-    return None if native is None else WorkerRings(native, threads_of_lane(), observing=observing)
+    return None if native is None else WorkerRings(native, threads_of_lane(), pool=pool)
+
+
+def find_observing(
+    bounds: Sequence[float], max_batches: int, max_bytes: int, max_records: int
+) -> Any | None:
+    """Return the native end of workers that only observe; None without native threads.
+
+    Args:
+        bounds: Those of histograms.
+        max_batches: The most batches without a verdict.
+        max_bytes: The most bytes that they have.
+        max_records: A batch counts no more records than this.
+
+    Raises:
+        NativeThreadsError: As `find_lane`.
+    """
+    native = find_lane()
+    if native is None:
+        return None
+    return native.RingPool(bounds, max_batches, max_bytes, max_records)
 
 
 def find_tls() -> Any | None:

@@ -256,14 +256,14 @@ class Lane(KnownTopics):
         self._lane.close()
 
 
-def _sender_of(session: Session) -> tuple[str | None, str | None] | None:
-    """Return the principal and the address of a client; None if they are not text of UTF-8."""
+def _sender_of(session: Session) -> tuple[str | None, str | None, int] | None:
+    """Return the principal, the address and the number of a client; None if they are not UTF-8."""
     principal, address = session.authentication.principal, session.address
     try:
         f"{principal}{address}".encode()
     except UnicodeEncodeError:
         return None  # of a lone surrogate; Python has its batches judged
-    return principal, address
+    return principal, address, session.number
 
 
 def _take_back(owner: Owner) -> None:

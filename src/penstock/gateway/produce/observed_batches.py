@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 import structlog
@@ -24,6 +24,7 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import FailureCause, Outcome, failed, not_judged
 from penstock.engine.workers.batch_to_judge import BatchToJudge
+from penstock.engine.workers.rings import put_back
 from penstock.gateway.refusal_log import Refused
 from penstock.policy import ClientContext
 
@@ -72,6 +73,14 @@ class ObservedBatch(NamedTuple):
     sender: ClientContext | None = None
 
 
+class _HeldBatch(NamedTuple):
+    """A batch that waits for its verdict, and the room that it takes."""
+
+    batch: ObservedBatch
+    data: bytes
+    size: int
+
+
 def _of_ring(batch: FromRing) -> ObservedBatch:
     return ObservedBatch(
         TopicPlan.decode(batch.plan),
@@ -110,7 +119,11 @@ class TimesBeside:
 
 
 class ObservedBatches:
-    """The batches that are being observed by the policies of one configuration."""
+    """The batches that are being observed by the policies of one configuration.
+
+    Attributes:
+        ring_pool: The batches that native threads observe, which have the same limits; or None.
+    """
 
     def __init__(
         self,
@@ -120,6 +133,7 @@ class ObservedBatches:
         run: Callable[[Coroutine[object, object, None]], object],
         refused: Callable[[Refused], None],
         counts: GatewayCounts | None = None,
+        ring_pool: Any | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; nothing is started.
@@ -130,9 +144,11 @@ class ObservedBatches:
             run: Runs a coroutine beside everything else.
             refused: Called with everything that would not have been accepted.
             counts: Counts the verdicts.
+            ring_pool: The native end of the workers, which outlives them, if they have rings.
             clock: Returns the time in seconds.
         """
         self._make_pool = make_pool
+        self.ring_pool = ring_pool
         self._max_bytes = max_bytes
         self._run = run
         self._refused = refused
@@ -143,7 +159,7 @@ class ObservedBatches:
         self._is_closed = False
         self._retry_at = 0.0
         self._started = asyncio.Event()
-        self._early: list[tuple[ObservedBatch, bytes]] = []
+        self._early: list[_HeldBatch] = []
         self._left_out = 0
         self._left_out_logged = -_LOG_EVERY_S
         self.batches = 0
@@ -161,14 +177,24 @@ class ObservedBatches:
 
     def put_judged(self, batch: FromRing, verdict: PolicyVerdict, took_s: float) -> None:
         """Report the verdict on a batch that was judged through a ring."""
-        observed = _of_ring(batch)
-        if self._counts is not None:
-            self._counts.judged_beside(observed.plan.policy_names, verdict.cause, took_s)
-        self._report(observed, batch.data, verdict)
+        try:
+            observed = _of_ring(batch)
+            if self._counts is not None:
+                self._counts.judged_beside(observed.plan.policy_names, verdict.cause, took_s)
+            self._report(observed, batch.data, verdict)
+        finally:
+            if self.ring_pool is not None:
+                self.ring_pool.release(batch.size)
 
     def judge_again(self, batch: FromRing) -> None:
-        """Judge a batch without a ring."""
-        self.submit(_of_ring(batch), batch.data)
+        """Judge a batch without a ring; it has its room."""
+        held_batch = _HeldBatch(_of_ring(batch), batch.data, batch.size)
+        self._hold(held_batch)
+        if self._can_judge():
+            self._begin(held_batch)
+        else:
+            self._release(held_batch)
+            self._leave_out(held_batch.batch, held_batch.data)
 
     def leave_out(self, plan: bytes, batch_count: int, record_count: int) -> None:
         """Count batches for which there was no room, and their records."""
@@ -178,11 +204,17 @@ class ObservedBatches:
 
     def collect_counts(self) -> None:
         """Add the counts of the batches that were judged through rings."""
+        self.look()
+        if self.ring_pool is not None and self._counts is not None:
+            self._counts.forwarded(*self.ring_pool.collect())
+
+    def look(self) -> None:
+        """Take what native threads have for Python; while there are workers, they do that."""
         rings = self._pool.rings if self._pool is not None else None
         if rings is not None and rings.observer is not None:
             rings.put_late()
-            if self._counts is not None:
-                self._counts.forwarded(*rings.pool.collect())
+        elif self.ring_pool is not None:
+            put_back(self.ring_pool, self)
 
     @property
     def pids(self) -> list[int]:
@@ -206,24 +238,42 @@ class ObservedBatches:
             names = batch.plan.policy_names or "of this topic"
             self._report(batch, data, failed(names, f"cannot run: {batch.plan.unusable}"))
             return
-        if (
-            self._is_closed
-            or self.batches >= BATCHES_MAX
-            or self.held_bytes + len(data) > self._max_bytes
-            or self._clock() < self._retry_at
-        ):
+        size = len(data) + len(batch.client_id or "")
+        if not self._can_judge() or not self._has_room(len(data), size):
             self._leave_out(batch, data)
             return
-        if self._pool is None and not self._start_pool():
-            self._leave_out(batch, data)
-            return
-        copy = bytes(data)  # a view would keep the complete request in memory
+        # A view would keep the complete request in memory.
+        held_batch = _HeldBatch(batch, bytes(data), size)
+        self._hold(held_batch)
+        self._begin(held_batch)
+
+    def _can_judge(self) -> bool:
+        """Return whether there are workers, or will be."""
+        if self._is_closed or self._clock() < self._retry_at:
+            return False
+        return self._pool is not None or self._start_pool()
+
+    def _has_room(self, bytes_count: int, size: int) -> bool:
+        """Return whether there is room for a batch; then it is taken from native threads."""
+        if self.ring_pool is not None:
+            return bool(self.ring_pool.reserve(size))
+        return self.batches < BATCHES_MAX and self.held_bytes + bytes_count <= self._max_bytes
+
+    def _hold(self, held_batch: _HeldBatch) -> None:
         self.batches += 1
-        self.held_bytes += len(copy)
+        self.held_bytes += len(held_batch.data)
+
+    def _release(self, held_batch: _HeldBatch) -> None:
+        self.batches -= 1
+        self.held_bytes -= len(held_batch.data)
+        if self.ring_pool is not None:
+            self.ring_pool.release(held_batch.size)
+
+    def _begin(self, held_batch: _HeldBatch) -> None:
         if self._is_open:
-            self._judge(batch, copy)
-            return
-        self._early.append((batch, copy))
+            self._judge(held_batch)
+        else:
+            self._early.append(held_batch)
 
     def _start_pool(self) -> bool:
         """Start the workers; return False if they cannot even be made now."""
@@ -238,8 +288,9 @@ class ObservedBatches:
         self._run(self._open(self._pool))
         return True
 
-    def _judge(self, batch: ObservedBatch, data: bytes) -> None:
+    def _judge(self, held_batch: _HeldBatch) -> None:
         assert self._pool is not None
+        batch = held_batch.batch
         try:
             self._pool.submit(
                 BatchToJudge(
@@ -247,16 +298,16 @@ class ObservedBatches:
                     batch.partition,
                     batch.topic_id,
                     batch.version,
-                    data,
+                    held_batch.data,
                     timeout_ms=WAIT_MS,
                     client=batch.connection,
                     sender=batch.sender,
                 ),
-                partial(self._judged, batch, data),
+                partial(self._judged, held_batch),
             )
         except Exception:
             log.exception("an error of the gateway", action="observe")
-            self._judged(batch, data, not_judged(batch.plan.policy_names, "there was an error"))
+            self._judged(held_batch, not_judged(batch.plan.policy_names, "there was an error"))
 
     async def _open(self, pool: Supervisor) -> None:
         try:
@@ -267,11 +318,12 @@ class ObservedBatches:
             self._cannot_start(error)
         self._started.set()
         early, self._early = self._early, []
-        for batch, data in early:
+        for held_batch in early:
             if self._is_open and not self._is_closed:
-                self._judge(batch, data)
+                self._judge(held_batch)
             else:
-                self._judged(batch, data, not_judged(batch.plan.policy_names, "no worker started"))
+                policies = held_batch.batch.plan.policy_names
+                self._judged(held_batch, not_judged(policies, "no worker started"))
 
     def _cannot_start(self, error: Exception) -> None:
         """Let a later batch try again."""
@@ -285,13 +337,12 @@ class ObservedBatches:
                 **({} if is_known else {"exc_info": error}),
             )
 
-    def _judged(self, batch: ObservedBatch, data: bytes, verdict: PolicyVerdict) -> None:
-        self.batches -= 1
-        self.held_bytes -= len(data)
+    def _judged(self, held_batch: _HeldBatch, verdict: PolicyVerdict) -> None:
+        self._release(held_batch)
         if verdict.cause is FailureCause.NOT_JUDGED:
-            self._leave_out(batch, data)
+            self._leave_out(held_batch.batch, held_batch.data)
         else:
-            self._report(batch, data, verdict)
+            self._report(held_batch.batch, held_batch.data, verdict)
 
     def _report(
         self, batch: ObservedBatch, data: bytes | memoryview, verdict: PolicyVerdict
@@ -349,6 +400,6 @@ class ObservedBatches:
             if pool.rings is not None and drain_s:
                 pool.rings.recall_all()
             await pool.close(drain_s=drain_s, close_s=_CLOSE_S)
-            self.collect_counts()
+        self.collect_counts()
         self._is_closed = True
         self._log_left_out(self._clock())
