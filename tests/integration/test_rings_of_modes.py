@@ -209,7 +209,7 @@ OBSERVED = {
 
 
 @pytest.mark.parametrize("case", sorted(OBSERVED))
-def test_what_is_only_observed_is_counted_as_without_rings(start, topic, stored, tmp_path, case):
+def test_observed_batches_are_counted_as_without_rings(start, topic, stored, tmp_path, case):
     properties, policy_count, codes_of_bad = OBSERVED[case]
     name = topic("t")
     beginning = 200

@@ -90,7 +90,7 @@ class CountedRecords:
 class Observed:
     """Observes batches at once."""
 
-    open_pool = None
+    open_pool = ring_pool = None
 
     def __init__(self, talk):
         self._talk = talk

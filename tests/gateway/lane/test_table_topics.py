@@ -467,7 +467,7 @@ def test_a_topic_is_not_known_while_its_instance_is_to_be_closed():
 class Beside:
     """Judges observed batches at once, and counts them as the workers beside do."""
 
-    open_pool = None
+    open_pool = ring_pool = None
 
     def __init__(self, inline, counts):
         self.inline, self.counts = inline, counts
@@ -478,6 +478,90 @@ class Beside:
             TimesBeside(self.counts).judged(batch.plan.policy_names, None, 0.1, 0.1)
         else:
             self.counts.observed(batch.plan, data, refused(87, "no", batch.plan.policy_names))
+
+
+class Serving:
+    """Workers, whose rings serve topics or not."""
+
+    def __init__(self):
+        self.rings = self
+        self.pool = native.RingPool()
+        self.is_serving = True
+
+    def serves(self, _):
+        return self.is_serving
+
+    def needs_client(self, _):
+        return False
+
+
+class ObservedInRings:
+    """The workers of policies that only observe."""
+
+    def __init__(self):
+        self.open_pool = None
+        self.ring_pool = native.RingPool([], 10, 10_000, 10)
+        self.look_count = 0
+
+    def look(self):
+        self.look_count += 1
+
+
+BY_CLASSES = {
+    "policies": "p,q",
+    "topics.t.penstock.policies": "p,q",
+    **{f"policies.{name}.type": "classes_of_a_user.Mine" for name in "pq"},
+    "policies.q.mode": OBSERVE,
+}
+
+
+@pytest.fixture
+def by_classes(tmp_path):
+    """A gateway with a topic `t` whose records one class refuses, and another observes."""
+    users = "from penstock.policies import KeyRequired\nclass Mine(KeyRequired): pass\n"
+    (tmp_path / "classes_of_a_user.py").write_text(users)
+    of = configuration(tmp_path, BY_CLASSES)
+    talk = talk_with(InlineJudge(of), {"t": Plan(of).for_topic("t")})
+    talk.session.topics.put("t", ID)
+    waited, observed = Serving(), ObservedInRings()
+    talk.policies = talk.policies._replace(pool=waited, observed=observed)
+    return talk, waited, observed
+
+
+def rings_of_parts(talk):
+    """Return the workers of the waited-for and of the observed part of a topic."""
+    judging = talk.lane._judging(talk.plans["t"], "t")
+    return None if judging is None else [part and part[3] for part in judging[1:]]
+
+
+def test_rings_have_what_is_waited_for_while_the_workers_that_observe_are_not_there(by_classes):
+    talk, waited, observed = by_classes
+    assert rings_of_parts(talk) == [waited.pool, observed.ring_pool]
+    waited.is_serving = False
+    assert rings_of_parts(talk) is None
+    observed.ring_pool = None
+    waited.is_serving = True
+    assert rings_of_parts(talk) is None
+
+
+def test_rings_have_what_is_waited_for_while_what_is_observed_is_slow(by_classes):
+    talk, waited, observed = by_classes
+    observed.open_pool = Serving()
+    learn_at_once(talk)
+    for is_serving in (False, True):
+        talk.lane.look_again()
+        assert talk.lane.table.names() == ["t"]
+        observed.open_pool.is_serving = is_serving
+        talk.lane.look_again()
+        assert talk.lane.table.names() == []
+        learn_at_once(talk)
+        waited_pool, observed_pool = rings_of_parts(talk)
+        assert waited_pool is waited.pool
+        assert (observed_pool is observed.ring_pool) is is_serving
+    waited.is_serving = False
+    talk.lane.look_again()
+    assert talk.lane.table.names() == []
+    assert observed.look_count == 5
 
 
 async def figures(counts):

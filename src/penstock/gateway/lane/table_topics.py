@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.gateway.produce.forwarded_at_once import passes_accepted
@@ -45,7 +46,7 @@ class TableTopics(KnownTopics):
         self.table = native.Table(list(rows))
         self._new_judge = native.Judge
         self._gateway = gateway
-        self._worked: set[str] = set()
+        self._worked: dict[str, bool] = {}
 
     def passed(
         self,
@@ -90,7 +91,7 @@ class TableTopics(KnownTopics):
         judging = self._judging(plan, name) if plan is not None else None
         if plan is None or judging is None:
             return
-        self._worked.add(name)
+        self._worked[name] = self._may_observe(name)
         if topic.topic_id is not None:
             self.table.know_worked_id(topic.topic_id.bytes, name, judging, plan.quarantines)
             return
@@ -123,33 +124,54 @@ class TableTopics(KnownTopics):
             return None
         judges: list[NativeJudge] = []
         parts: list[_Part | None] = []
-        observers = policies.observed.open_pool if policies.observed is not None else None
-        for part, pool in ((plan.waited_for, policies.pool), (plan.observed, observers)):
+        through_ring = partial(_through_ring, pool=policies.pool)
+        for part, part_source in ((plan.waited_for, through_ring), (plan.observed, self._observed)):
             judge = self._judge_of(part) if part is not None else None
-            through_ring = None
+            worked = None
             if judge is not None:
                 judges.append(judge)
             elif part is not None:
-                through_ring = _through_ring(part, pool, name)
-                if through_ring is None:
+                worked = part_source(part, name)
+                if worked is None:
                     return None
-            parts.append(through_ring)
+            parts.append(worked)
         return judges, parts[0], parts[1]
+
+    def _observed(self, plan: TopicPlan, name: str) -> _Part | None:
+        """Return the policies of a topic that only observe, and the rings of their workers.
+
+        Whether or not these can judge now, requests need not wait for Python, which has batches
+        judged without rings then.
+        """
+        observed = self._gateway.policies.observed
+        if observed is None or observed.ring_pool is None:
+            return None
+        pool, ring_pool = observed.open_pool, observed.ring_pool
+        if not self._may_observe(name):
+            ring_pool = ring_pool.beside()
+        takes_client = pool is None or pool.needs_client(plan)
+        return plan.policy_names, plan.encoded, takes_client, ring_pool
+
+    def _may_observe(self, name: str) -> bool:
+        """Return whether rings may have the batches of a topic that are only observed."""
+        observed = self._gateway.policies.observed
+        pool = observed.open_pool if observed is not None else None
+        return pool is None or pool.rings is None or pool.rings.serves(name)
 
     def _judge_of(self, plan: TopicPlan) -> NativeJudge | None:
         inline = self._gateway.policies.inline
         return None if inline is None else inline.natively(plan, self._new_judge)
 
     def look_again(self) -> None:
-        """Forget the topics whose batches have blocked a worker."""
+        """Forget the topics whose batches have blocked a worker, or do so no more."""
         policies = self._gateway.policies
-        observers = policies.observed.open_pool if policies.observed is not None else None
-        for pool in (policies.pool, observers):
-            if pool is None or pool.rings is None:
-                continue
-            serves = pool.rings.serves
-            for name in [name for name in self._worked if not serves(name)]:
-                self._worked.discard(name)
+        if policies.observed is not None:
+            policies.observed.look()
+        rings = policies.pool.rings if policies.pool is not None else None
+        for name, was_observed in list(self._worked.items()):
+            is_slow = rings is not None and not rings.serves(name)
+            if is_slow or was_observed != self._may_observe(name):
+                del self._worked[name]
                 self.table.forget(name)
 
     def accepts(self, plan: TopicPlan, version: int, data: memoryview) -> bool:
@@ -203,7 +225,7 @@ class TableTopics(KnownTopics):
         return judges
 
 
-def _through_ring(plan: TopicPlan, pool: Supervisor | None, name: str) -> _Part | None:
+def _through_ring(plan: TopicPlan, name: str, pool: Supervisor | None) -> _Part | None:
     """Return the policies of a topic, and the rings of their workers; None if these judge none."""
     rings = pool.rings if pool is not None else None
     if pool is None or rings is None or not rings.serves(name):
