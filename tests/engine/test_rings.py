@@ -420,3 +420,5 @@ def test_verdicts_of_a_worker_that_has_ended_do_not_stay():
     rings.close(other)
     rings.forget(other, "")
     assert (ring.number, 1) not in rings._verdicts
+    rings.put_verdict(other, 2, REFUSED)
+    assert not rings._verdicts._verdicts

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import itertools
 import socket
 import struct
 import sys
@@ -695,11 +696,15 @@ class NotedSenders:
         return getattr(self._threads, name)
 
 
-def test_a_client_has_the_same_number_for_workers_as_in_python(run):
+def test_a_client_has_the_same_number_for_workers_as_in_python(run, monkeypatch):
+    # The lane counts from 1.
+    monkeypatch.setattr("penstock.gateway.sessions.session._numbers", itertools.count(1000))
+
     async def test(gateway, client):
         lane = gateway.parts.lane._lane = NotedSenders(gateway.parts.lane._lane)
         await forwarded(gateway, client.list_groups)
         (connection,) = gateway.parts.connections
+        assert connection._session.number >= 1000
         assert {number for _, _, number in lane.senders} == {connection._session.number}
 
     run(test)

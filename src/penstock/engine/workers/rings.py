@@ -190,7 +190,9 @@ class WorkerRings:
             verdict: The verdict; None if the batch was not judged.
             took_s: How many seconds it was judged; None if that is not known.
         """
-        key = self._numbers.get(worker, 0), number
+        if worker not in self._numbers:
+            return  # it has ended: nobody waits for that any more
+        key = self._numbers[worker], number
         on_verdict = self._callbacks.pop(key, None)
         if on_verdict is not None:
             on_verdict(verdict, took_s)
