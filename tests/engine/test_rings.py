@@ -324,6 +324,16 @@ def test_the_batch_that_ends_its_worker_counts_with_the_time_that_it_took():
     assert [took_s for *_, took_s in observer.judged] == [5.0]
 
 
+def test_a_topic_that_is_only_observed_leaves_rings_if_it_ends_its_worker_and_not_if_it_is_slow():
+    worker = Worker(1)
+    rings, ring, _ = observing(worker)
+    ring.plan = TopicPlan(topic="t", validators=("a.V",)).encoded
+    rings.recall(worker)
+    assert rings.serves("t")
+    rings.close(worker)
+    assert not rings.serves("t")
+
+
 class Failing(Observer):
     """Fails once for each kind of call."""
 

@@ -7,7 +7,8 @@ usual case leaves the ring: the batches of a worker that is blocked, killed or c
 so that their connections come back to Python, which submits them to the schedule.
 
 A topic whose batch has blocked a worker stays with the schedule for `SLOW_S`: it has deadlines for
-single batches, and knows which batch is to blame.
+single batches, and knows which batch is to blame. Where batches are only observed, that is so of a
+batch that has ended its worker.
 """
 
 from __future__ import annotations
@@ -249,7 +250,10 @@ class WorkerRings:
         ring = self._rings.get(worker)
         if ring is not None:
             self._paused.add(worker)
-            self._note_slow(ring.recall())
+            plan = ring.recall()
+            # Where nobody waits, a worker may only be slow because others go first.
+            if self.observer is None:
+                self._note_slow(plan)
 
     def close(self, worker: Worker) -> None:
         """Recall the batches of a worker that ends; it gets no more."""
