@@ -511,7 +511,7 @@ fn leave_late(worker: &Worker, shared: &Shared, now: f64) {
 fn client_of(sender: Option<&Sender>, socket: &TcpStream) -> u64 {
     let mut hasher = DefaultHasher::new();
     match sender {
-        Some(Sender { principal, address }) => (principal, address).hash(&mut hasher),
+        Some(Sender { principal, address, .. }) => (principal, address).hash(&mut hasher),
         None => socket.peer_addr().ok().map(|address| address.ip()).hash(&mut hasher),
     }
     hasher.finish()
@@ -990,7 +990,7 @@ mod tests {
                 from_client: request.clone(),
                 from_broker: vec![],
                 limits: LIMITS,
-                sender: Some(Sender { principal: Some((*client).into()), address: None }),
+                sender: Some(Sender { principal: Some((*client).into()), ..Sender::default() }),
             };
             lane.adopt(adopted, Arc::clone(&table)).unwrap().unwrap();
             ends
