@@ -69,7 +69,7 @@ class BrokerModel:
     def is_before_last(self, producer_id: int, epoch: int, first: int, records: list[int]) -> bool:
         """Whether a batch is stored, and ends before the last batches that are recognized.
 
-        Of a batch that comes again after it was judged otherwise, some records may not be stored.
+        Of a batch that is retried after it was judged otherwise, some records may not be stored.
         """
         known_epoch, batches = self._state.get(producer_id, (-1, ()))
         return (

@@ -370,11 +370,11 @@ class Producers:
         producer = self._in_use.get(key)
         if producer is not None and producer.epoch > epoch:
             return INVALID_PRODUCER_EPOCH
-        kept = self._known.find(key)
-        if kept is None:
+        producer = self._known.find(key)
+        if producer is None:
             self._miss(key, epoch, batch)
-        elif kept.epoch == epoch:  # its record presumes that the broker has the batch
-            kept.defer(batch.numbers, batch.connection)
+        elif producer.epoch == epoch:  # its record presumes that the broker has the batch
+            producer.defer(batch.numbers, batch.connection)
         return REQUEST_TIMED_OUT
 
     def on_response(

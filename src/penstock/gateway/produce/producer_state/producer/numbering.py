@@ -141,10 +141,10 @@ class Numbering:
         """
         place = self.batches.index(batch)
         for later in [self.batches[i] for i in range(place + 1, len(self.batches))]:
-            missing = distance(later.removed, batch.removed_with)
-            if later.first != batch.next or missing <= 0 or later.state not in _UNSENT:
+            difference = distance(later.removed, batch.removed_with)
+            if later.first != batch.next or difference <= 0 or later.state not in _UNSENT:
                 return
-            later.broker_first = add(later.broker_first, -missing)
+            later.broker_first = add(later.broker_first, -difference)
             batch = later
             if later.next == self.next:
                 self.removed = later.removed_with
