@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from penstock.jobs.plan import RecordPlan, load_plan
+    from penstock.jobs.report.results import as_datacontract, as_openlineage
     from penstock.spark.execution.settings import SETTINGS
     from penstock.spark.functions import audit, redact, redrive, split
     from penstock.spark.rows.audit import audit_rows
@@ -48,6 +49,8 @@ __all__ = [
     "RecordPlan",
     "RowPlan",
     "apply",
+    "as_datacontract",
+    "as_openlineage",
     "audit",
     "audit_rows",
     "close_policies",
@@ -68,6 +71,8 @@ _MODULES: Final = {
     "RecordPlan": "penstock.jobs.plan",
     "RowPlan": "penstock.spark.rows.plan",
     "apply": "penstock.spark.verdicts",
+    "as_datacontract": "penstock.jobs.report.results",
+    "as_openlineage": "penstock.jobs.report.results",
     "audit": "penstock.spark.functions",
     "audit_rows": "penstock.spark.rows.audit",
     "close_policies": "penstock.spark.verdicts",

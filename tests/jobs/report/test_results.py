@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from penstock.jobs.report.document import About, Report, RuleEntry, TopicEntry
+from penstock.jobs.report.document import FRAME, About, Report, RuleEntry, TopicEntry
 from penstock.jobs.report.results import as_datacontract, as_openlineage
 from tests.jobs.report.samples import contract_of, records, report_of
 
@@ -41,10 +41,10 @@ def test_rules_are_assertions_of_openlineage():
     assert facet["_producer"].startswith("https://pypi.org/project/penstock-kafka/")
     assert facet["_schemaURL"].startswith("https://openlineage.io/spec/facets/1-1-0/DataQuality")
     a, soft, b, count, sku = facet["assertions"]
-    assert a == {"assertion": "rule", "name": "rules.a", "success": False, "severity": "error",
+    assert a == {"assertion": "rule", "name": "table:t/rules/a", "success": False, "severity": "error",
                  "expected": "0", "actual": "3"}  # fmt: skip
-    assert (soft["name"], soft["success"], soft["severity"]) == ("soft (mark)", False, "warn")
-    assert (b["name"], b["success"]) == ("rules.b", True)
+    assert (soft["name"], soft["success"], soft["severity"]) == ("table:t/soft", False, "warn")
+    assert (b["name"], b["success"]) == ("table:t/rules/b", True)
     assert (count["assertion"], count["actual"], "column" in count) == ("rowCount", "5", False)
     assert (sku["column"], sku["severity"], sku["success"]) == ("item.sku", "warn", False)
 
@@ -60,8 +60,8 @@ def test_rules_are_checks_of_datacontract_cli():
     ]  # fmt: skip
     a, *_, unknown = run["checks"]
     assert a == {
-        "key": "rules.a", "name": "rules.a", "category": "quality", "type": "rule",
-        "model": "rows", "engine": "penstock", "result": "failed", "reason": "3 of 5",
+        "key": "table:t/rules/a", "name": "rules.a", "category": "quality", "type": "rule",
+        "model": "table:t", "engine": "penstock", "result": "failed", "reason": "3 of 5",
         "diagnostics": {"rows": 5, "failed_rows": 3, "samples": ["7"]},
     }  # fmt: skip
     assert (unknown["reason"], "diagnostics" in unknown) == ("not judged: no values", False)
@@ -79,9 +79,46 @@ def test_expectations_have_the_same_forms():
     assert as_datacontract([])["result"] == "unknown"
 
 
+def test_the_table_of_expectations_can_be_named():
+    run = as_datacontract(EXPECTATIONS, table="orders")
+    checks = [(check["key"], check["name"], check["model"]) for check in run["checks"]]
+    assert checks == [
+        ("orders/dated", "dated", "orders"),
+        ("orders/positive", "positive", "orders"),
+    ]
+    facet = as_openlineage(EXPECTATIONS, table="orders")["dataQualityAssertions"]
+    assert facet["assertions"][0]["name"] == "orders/dated"
+
+
 def test_policies_are_the_rules_of_records():
     report = report_of(records(count=9), records(message="bad"))
-    [assertion] = as_openlineage(report)["dataQualityAssertions"]["assertions"]
-    assert (assertion["name"], assertion["actual"]) == ("p.P", "1")
-    [check] = as_datacontract(report)["checks"]
+    every, assertion = as_openlineage(report)["dataQualityAssertions"]["assertions"]
+    assert (every["name"], every["success"], every["actual"]) == ("t/every record", False, "1")
+    assert (assertion["name"], assertion["actual"]) == ("t/p.P", "1")
+    _, check = as_datacontract(report)["checks"]
     assert (check["type"], check["model"], check["reason"]) == ("policy", "t", "1 of 10")
+
+
+def test_records_without_a_refusal_pass():
+    report = report_of(records(count=9), records("u", count=4), source="t,u")
+    run = as_datacontract(report)
+    assert run["result"] == "passed"
+    assert [(check["key"], check["diagnostics"]) for check in run["checks"]] == [
+        ("t/every record", {"rows": 9, "failed_rows": 0}),
+        ("u/every record", {"rows": 4, "failed_rows": 0}),
+    ]
+
+
+def test_no_two_results_have_the_same_key():
+    twice = contract_of({"name": "rowCount"}, {"name": "rowCount"})
+    report = report_of(records(message="bad"), records("u", message="bad"), source="t,u")
+    run = as_datacontract(report.model_copy(update={"contracts": (twice,)}))
+    keys = [check["key"] for check in run["checks"]]
+    assert keys[2:] == ["t/p.P", "u/p.P", "t/c/o.a: rowCount", "t/c/o.a: rowCount#2"]
+
+
+def test_a_frame_is_named_by_its_topic():
+    about = ROWS.about.model_copy(update={"source": FRAME})
+    frame = ROWS.model_copy(update={"about": about})
+    assert as_datacontract(frame)["checks"][0]["key"] == "rows/rules/a"
+    assert as_datacontract(frame, table="orders")["checks"][0]["key"] == "orders/rules/a"

@@ -7,11 +7,12 @@ catalogs read; datacontract-cli and what shows its runs have a `Run` with checks
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
 from penstock import __version__
-from penstock.jobs.report.document import Report
+from penstock.jobs.report.document import FRAME, Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +25,8 @@ _FACET: Final = (
     "#/$defs/DataQualityAssertionsDatasetFacet"
 )
 _ENGINE: Final = "penstock"
-_KEEP: Final = "keep"
+_ALL: Final = "every record"
+KEPT: Final = "keep"
 """The action of an expectation that leaves a row as it is."""
 _SERIOUS: Final = ("failed", "warning", "passed", "unknown")
 """The results of checks, the worst first: that of a run is the worst of its checks."""
@@ -34,7 +36,8 @@ class _Result(NamedTuple):
     """What came of a rule.
 
     Attributes:
-        name: The rule, by a name that no other has.
+        key: Of the topic or table, the policy and the rule: the same in each run.
+        name: The rule, for people.
         kind: What it demands: a rule, a metric of a contract, an expectation.
         model: The topic, or the object of a contract.
         column: The column that it is about, where that is known.
@@ -47,6 +50,7 @@ class _Result(NamedTuple):
         samples: Labels of some of these.
     """
 
+    key: tuple[str, ...]
     name: str
     kind: str
     model: str | None
@@ -67,15 +71,16 @@ class _Result(NamedTuple):
         return "passed" if self.is_met else "failed" if self.is_error else "warning"
 
 
-def as_openlineage(results: Report | Iterable[Any]) -> dict[str, Any]:
+def as_openlineage(results: Report | Iterable[Any], *, table: str | None = None) -> dict[str, Any]:
     """Return results as a facet of a data set for OpenLineage's events.
 
     Args:
         results: A report of rows or records; or the rows of a pipeline's `<table>_expectations`.
+        table: The name of the table that they are about, where results do not say it.
 
     Returns:
         The facet by its name, for `inputFacets` of a data set. Rules that are not judged are not
-        in it.
+        in it. The `name` of an assertion is the same in each run, and no other has it.
     """
     assertions = [
         _without_absent({
@@ -83,27 +88,29 @@ def as_openlineage(results: Report | Iterable[Any]) -> dict[str, Any]:
             "success": result.is_met,
             "column": result.column,
             "severity": "error" if result.is_error else "warn",
-            "name": result.name,
+            "name": key,
             "expected": result.demand,
             "actual": result.actual,
         })
-        for result in _results(results)
+        for key, result in _by_key(results, table)
         if result.is_met is not None
     ]  # fmt: skip
     facet = {"_producer": _PRODUCER, "_schemaURL": _FACET, "assertions": assertions}
     return {"dataQualityAssertions": facet}
 
 
-def as_datacontract(results: Report | Iterable[Any]) -> dict[str, Any]:
+def as_datacontract(results: Report | Iterable[Any], *, table: str | None = None) -> dict[str, Any]:
     """Return results as a run of datacontract-cli.
 
     Args:
         results: A report of rows or records; or the rows of a pipeline's `<table>_expectations`.
+        table: The name of the table that they are about, where results do not say it.
 
     Returns:
-        The run, ready to be written as JSON.
+        The run, ready to be written as JSON. The `key` of a check is the same in each run, and no
+        other has it.
     """
-    checks = [_check(result) for result in _results(results)]
+    checks = [_check(key, result) for key, result in _by_key(results, table)]
     texts = {check["result"] for check in checks}
     began, ended = _times(results)
     return {
@@ -116,7 +123,7 @@ def as_datacontract(results: Report | Iterable[Any]) -> dict[str, Any]:
     }
 
 
-def _check(result: _Result) -> dict[str, Any]:
+def _check(key: str, result: _Result) -> dict[str, Any]:
     diagnostics: dict[str, Any] = {}
     if result.counts is not None:
         rows, failed = result.counts
@@ -124,7 +131,7 @@ def _check(result: _Result) -> dict[str, Any]:
     if result.samples:
         diagnostics["samples"] = list(result.samples)
     return _without_absent({
-        "key": result.name,
+        "key": key,
         "category": "quality",
         "type": result.kind,
         "name": result.name,
@@ -137,25 +144,47 @@ def _check(result: _Result) -> dict[str, Any]:
     })  # fmt: skip
 
 
-def _results(results: Report | Iterable[Any]) -> Iterator[_Result]:
+def _by_key(results: Report | Iterable[Any], table: str | None) -> Iterator[tuple[str, _Result]]:
+    """Yield results, each with a key that no other has."""
+    uses: Counter[str] = Counter()
+    for result in _results(results, table):
+        key = "/".join(result.key)
+        uses[key] += 1
+        yield key if uses[key] == 1 else f"{key}#{uses[key]}", result
+
+
+def _results(results: Report | Iterable[Any], table: str | None) -> Iterator[_Result]:
     if not isinstance(results, Report):
-        yield from map(_of_expectation, results)
+        yield from (_of_expectation(row, table) for row in results)
         return
-    if results.about.is_rows:
-        yield from _of_rules(results)
+    about = results.about
+    if about.is_rows:
+        table = table or (None if about.source == FRAME else about.source)
+        yield from _of_rules(results, table)
     else:
+        yield from _of_topics(results)
         yield from _of_policies(results)
     for contract in results.contracts:
-        yield from (_of_contract(contract, rule) for rule in contract.rules)
+        yield from (_of_contract(contract, rule, table) for rule in contract.rules)
 
 
-def _of_rules(report: Report) -> Iterator[_Result]:
+def _of_rules(report: Report, table: str | None) -> Iterator[_Result]:
     [topic] = report.topics
+    place = table or topic.topic
     for rule in report.rules:
+        names = (rule.policy,) if rule.rule is None else (rule.policy, rule.rule)
         yield _counted(
-            rule.title, "rule", topic.topic, report.judged, rule.count,
+            (place, *names), ".".join(names), "rule", place, report.judged, rule.count,
             is_error=not rule.only_warns, samples=rule.samples,
         )  # fmt: skip
+
+
+def _of_topics(report: Report) -> Iterator[_Result]:
+    """Yield for each topic whether all of its records hold."""
+    for topic in report.topics:
+        yield _counted(
+            (topic.topic, _ALL), _ALL, "records", topic.topic, topic.judged, topic.turned_away
+        )
 
 
 def _of_policies(report: Report) -> Iterator[_Result]:
@@ -164,11 +193,13 @@ def _of_policies(report: Report) -> Iterator[_Result]:
     for entry in report.policies:
         count = entry.count if entry.turned_away is None else entry.turned_away
         total = totals.get(entry.topic or "", report.judged)
-        yield _counted(entry.policy, "policy", entry.topic, total, count)
+        key = (entry.topic or report.about.source, entry.policy)
+        yield _counted(key, entry.policy, "policy", entry.topic, total, count)
 
 
-def _of_contract(contract: ContractEntry, rule: ContractRuleEntry) -> _Result:
+def _of_contract(contract: ContractEntry, rule: ContractRuleEntry, table: str | None) -> _Result:
     return _Result(
+        (table or contract.topic, contract.policy, rule.title),
         f"{contract.contract}: {rule.title}",
         rule.metric or "rule",
         contract.topic,
@@ -181,19 +212,23 @@ def _of_contract(contract: ContractEntry, rule: ContractRuleEntry) -> _Result:
     )
 
 
-def _of_expectation(row: Any) -> _Result:
+def _of_expectation(row: Any, table: str | None) -> _Result:
     """Return what came of an expectation.
 
     Args:
         row: Of `<table>_expectations`: `expectation`, `action`, `passed`, `failed`.
+        table: The table, if it is named.
     """
+    name = row["expectation"]
+    key = (name,) if table is None else (table, name)
     return _counted(
-        row["expectation"], "expectation", None, row["passed"] + row["failed"], row["failed"],
-        is_error=row["action"] != _KEEP,
+        key, name, "expectation", table, row["passed"] + row["failed"], row["failed"],
+        is_error=row["action"] != KEPT,
     )  # fmt: skip
 
 
 def _counted(
+    key: tuple[str, ...],
     name: str,
     kind: str,
     model: str | None,
@@ -205,8 +240,8 @@ def _counted(
 ) -> _Result:
     """Return what came of a rule that every row has to meet."""
     return _Result(
-        name, kind, model, not failed, is_error, "0", str(failed), f"{failed:,} of {rows:,}",
-        counts=(rows, failed), samples=samples,
+        key, name, kind, model, not failed, is_error, "0", str(failed),
+        f"{failed:,} of {rows:,}", counts=(rows, failed), samples=samples,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import types as T  # noqa: N812 - as everybody names it
 
 from penstock.engine.verdict import Outcome
 from penstock.jobs.plan import RecordPlan
+from penstock.jobs.report.results import KEPT
 from penstock.spark.rows.judged import verdict_on
 from penstock.spark.rows.plan import RowPlan, plan, row_plan_of
 from penstock.spark.rows.values import VERDICT
@@ -33,7 +34,7 @@ _RULE_NAME_MAX: Final = 100
 class Action(Enum):
     """The treatment of a row that fails an expectation."""
 
-    KEEP = "keep"
+    KEEP = KEPT
     """It stays in the table, and is counted."""
     DROP = "drop"
     """It is left out of the table, and is counted."""
