@@ -1,10 +1,12 @@
 """Classes and instances of policies on their way to workers: with their code, unless installed."""
 
 import importlib
+import os
 import pickle
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -121,3 +123,39 @@ def test_the_error_names_a_policy_that_cannot_be_sent():
 
     with pytest.raises(ConfigurationError, match=r"plan: policies: held cannot be sent .*lock"):
         pickled({"held": Holding()})
+
+
+PLACES = """
+import pickle, site, sys
+from pathlib import Path
+here = Path(sys.argv[1])
+site.getsitepackages = lambda: [str(here / "dist-packages")]
+for name in ("user", "dist-packages", "spark/python"):
+    sys.path.append(str(here / name if name != "user" else site.getusersitepackages()))
+from penstock.spark.rows.pickled import pickled
+import in_dist, in_spark, in_user, in_project
+for module in (in_dist, in_spark, in_user, in_project):
+    print(module.__name__, b"is bad" not in pickled({"Orders": module.Orders}))
+"""
+
+
+def test_installed_modules_travel_by_their_names(tmp_path):
+    environment = {**os.environ, "PYTHONUSERBASE": str(tmp_path / "base")}
+    environment |= {"SPARK_HOME": str(tmp_path / "spark"), "PYTHONPATH": str(tmp_path / "project")}
+    user_site = subprocess.run(
+        [sys.executable, "-c", "import site; print(site.getusersitepackages())"],
+        env=environment, capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    for name, folder in {
+        "in_dist": tmp_path / "dist-packages",
+        "in_spark": tmp_path / "spark" / "python",
+        "in_user": Path(user_site),
+        "in_project": tmp_path / "project",
+    }.items():
+        folder.mkdir(parents=True)
+        (folder / f"{name}.py").write_text(MODULE)
+    done = subprocess.run(
+        [sys.executable, "-c", PLACES, str(tmp_path)],
+        env=environment, capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.stdout == "in_dist True\nin_spark True\nin_user True\nin_project False\n"

@@ -6,6 +6,8 @@ uses of such modules: no executor needs them.
 
 from __future__ import annotations
 
+import os
+import site
 import sys
 import sysconfig
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+import pyspark
 from pyspark import cloudpickle
 
 from penstock.configuration import ConfigurationError
@@ -21,13 +24,10 @@ from penstock.configuration import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_INSTALLED: Final = tuple(
-    Path(path).resolve()
-    for name, path in sysconfig.get_paths().items()
-    if name in {"stdlib", "platstdlib", "purelib", "platlib"}
-)
 _cloudpickle: Final[Any] = cloudpickle
 _OWN: Final = Path(__file__).resolve().parents[2]
+_LIBRARIES: Final = ("stdlib", "platstdlib", "purelib", "platlib")
+_SPARK_HOME: Final = "SPARK_HOME"
 
 
 def pickled(policies: Mapping[str, Any]) -> bytes:
@@ -85,7 +85,19 @@ def _is_local(module: ModuleType) -> bool:
 @cache
 def _is_installed(file: str) -> bool:
     path = Path(file).resolve()
-    return any(path.is_relative_to(folder) for folder in (*_INSTALLED, _OWN))
+    return any(path.is_relative_to(folder) for folder in _installed_folders())
+
+
+@cache
+def _installed_folders() -> frozenset[Path]:
+    """Return the folders of Python, of installed packages (the user's, too) and of Spark."""
+    paths = sysconfig.get_paths()
+    folders = [paths[name] for name in _LIBRARIES]
+    folders += [*site.getsitepackages(), site.getusersitepackages()]
+    folders.append(str(Path(pyspark.__file__).parents[1]))
+    if home := os.environ.get(_SPARK_HOME):
+        folders.append(str(Path(home, "python")))
+    return frozenset((_OWN, *(Path(folder).resolve() for folder in folders)))
 
 
 def _place_of(policy: Any) -> str:
