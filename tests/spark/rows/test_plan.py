@@ -68,6 +68,16 @@ class Whole(RecordsPolicy):
                 raise PolicyViolationException(f"{topic} {min(self.configs)}")
 
 
+class RefusingBatches(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        raise PolicyViolationException("no")
+
+
+class NoLetters(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        return None
+
+
 class Upper(ProduceRequestInterceptor):
     pass
 
@@ -254,6 +264,20 @@ def test_plans_of_files_need_the_topic(tmp_path):
         row_plan_of(str(file), "judge_rows", has_topics=False)
     given = RowPlan(loaded, "orders")
     assert row_plan_of(given, "judge_rows", has_topics=False) is given
+
+
+def test_classes_of_keys_have_a_rule_each(tmp_path):
+    name = f"{__name__}.{RefusingBatches.__name__}"
+    file = write_configuration(
+        tmp_path, "none:1", 9192,
+        {"topics.orders.records.policy.enabled": "true",
+         "topics.orders.records.policy.class.name": name,
+         "record.validator.classes": f"{__name__}.{NoLetters.__name__}"},
+    )  # fmt: skip
+    row_plan = row_plan_of(load_plan(file, topic="orders"), "judge_rows")
+    assert row_plan.rules == ((name, None), (f"{__name__}.{NoLetters.__name__}", None))
+    [(policy, _)] = verdicts(row_plan, {"amount": 1}, topic="orders")
+    assert policy == name
 
 
 def test_no_client_of_a_cluster_and_no_session_is_imported():

@@ -15,7 +15,7 @@ from penstock.configuration.declared_keys import is_own
 from penstock.configuration.interfaces import INTERCEPTORS
 from penstock.configuration.policies import NAMES, NamedPolicy
 from penstock.configuration.policy_classes import PolicyClass
-from penstock.configuration.topic_keys import POLICIES
+from penstock.configuration.topic_keys import POLICIES, RECORDS_POLICY
 from penstock.engine.chain import Chain
 from penstock.jobs.evaluation import Evaluator
 from penstock.jobs.plan import RecordPlan, plan_of
@@ -75,10 +75,11 @@ class RowPlan:
         all_rules: dict[tuple[str, str | None], None] = {}
         policies = self.records.policies
         classes = (
+            *(each.value for each in policies.topic_defaults if each.key == RECORDS_POLICY),
             *policies.record_validator_classes,
-            *filter(None, (policies.record_validation_policy_class_name,)),
+            policies.record_validation_policy_class_name,
         )
-        for name in classes:
+        for name in filter(None, classes):
             all_rules[name, None] = None
         for policy in policies.named_policies:
             if policy.interface == INTERCEPTORS:
