@@ -58,6 +58,21 @@ def test_rules_that_hold_are_in_the_report_with_their_modes(spark, topic_plan):
     assert [(r.rule, r.count, r.share) for r in report.rules] == [("a", 0, 0.0)]
 
 
+@pytest.mark.parametrize(
+    ("column", "label"),
+    [
+        ("unhex(repeat('ff', 4000))", "/" * 200),
+        ("cast(unhex('ff61') AS string)", "\ufffda"),
+        ("repeat('\u00e4', 100000)", "\u00e4" * 200),
+        ("array(1, null)", "[1, null]"),
+    ],
+)
+def test_labels_are_short_texts_whatever_the_column_has(spark, column, label):
+    rows = spark.range(1).selectExpr("id", f"{column} AS name")
+    report = audit_rows(rows, plan(rules={"none": "value.id > 0"}), label="NAME")
+    assert [rule.samples for rule in report.rules] == [(label,)]
+
+
 def test_wrong_arguments(spark):
     row_plan = plan(rules=RULES)
     with pytest.raises(ConfigurationError, match="label: there is no column b; the rows have id"):

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+from pyspark.sql import types as T  # noqa: N812
 
 from penstock.configuration import ConfigurationError
 from penstock.jobs.contracts import measured_contracts
 from penstock.jobs.evaluation import evaluator_of, task_ended
 from penstock.jobs.report.document import FRAME
-from penstock.jobs.rows.row_counts import RowCounts, RuleKey
+from penstock.jobs.rows.row_counts import LABEL_MAX, RowCounts, RuleKey
 from penstock.jobs.subject import subject_of
 from penstock.spark.arguments import check_text
 from penstock.spark.jobs.data_sets import measure_frame
@@ -24,7 +25,7 @@ from penstock.spark.rows.values import VALUE, RecordColumns, quoted, value_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from penstock.jobs.plan import RecordPlan
     from penstock.jobs.report.document import Report
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _COUNTS: Final = "counts binary"
 _LABEL: Final = "label"
+_LABEL_BYTES: Final = LABEL_MAX // 4 * 3
+"""How many bytes base64 makes a label of."""
 
 
 def audit_rows(
@@ -73,7 +76,7 @@ def audit_rows(
     began = time.monotonic()
     topic = row_plan.topic or ""
     value = value_to_judge(frame, row_plan, RecordColumns()).alias(VALUE)
-    named = [] if label is None else [F.col(quoted(label)).cast("string").alias(_LABEL)]
+    named = [] if label is None else [_label_of(frame, label)]
     partial = frame.select(value, *named).mapInArrow(_counting(row_plan, samples), _COUNTS)
     rows = partial.repartition(1).mapInArrow(_merging(samples), _COUNTS).collect()
     counts = RowCounts.merged((bytes(row["counts"]) for row in rows), samples)
@@ -107,6 +110,27 @@ def _check_label(frame: DataFrame, label: str | None) -> None:
         )
 
 
+def _label_of(frame: DataFrame, label: str) -> Column:
+    """Return the first characters of a column as bytes: of bytes, those that JSON has of them."""
+    column = F.col(quoted(label))
+    [field] = frame.select(column).schema.fields
+    if isinstance(field.dataType, T.BinaryType):
+        text = F.translate(F.base64(F.substring(column, 1, _LABEL_BYTES)), "\r\n", "")
+    else:
+        text = F.substring(column.cast("string"), 1, LABEL_MAX)
+    return text.cast("binary").alias(_LABEL)
+
+
+def _labels(batch: pa.RecordBatch) -> list[str | None] | None:
+    """Return the labels of rows; None if they have none. Bytes that are no text are replaced."""
+    if batch.num_columns == 1:
+        return None
+    return [
+        None if label is None else label.decode(errors="replace")
+        for label in batch.column(1).to_pylist()
+    ]
+
+
 def _counting(
     plan: RowPlan, samples: int
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -118,8 +142,7 @@ def _counting(
         counts = RowCounts(samples)
         for batch in batches:
             decisions = judged_rows(evaluator, plan, {VALUE: batch.column(0)})
-            labels = batch.column(1).to_pylist() if batch.num_columns > 1 else None
-            counts.add(topic, batch.num_rows, decisions, labels)
+            counts.add(topic, batch.num_rows, decisions, _labels(batch))
         yield _as_batch(counts)
         task_ended()
 
