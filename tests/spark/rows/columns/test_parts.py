@@ -3,6 +3,7 @@
 import datetime as dt
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from penstock.spark.rows.columns.parts import Part, part_of
@@ -86,3 +87,15 @@ def test_items_are_judged_by_list(start):
     part = part_of(maps.slice(start), 2020)
     verdict = part.all(lambda items: part_of(items, 2020).is_one_of([1]))
     assert as_list(verdict) == [False, True, True][start:]
+
+
+@pytest.mark.parametrize("is_map", [False, True])
+def test_items_of_a_null_list_are_not_looked_at(is_map):
+    offsets, items = pa.array([0, 2, 4, 5], pa.int32()), pa.array([1, 2, -3, -4, 5])
+    nulls = pa.array([False, True, False])
+    if is_map:
+        array = pa.MapArray.from_arrays(offsets, pa.array(list("abcde")), items, mask=nulls)
+    else:
+        array = pa.ListArray.from_arrays(offsets, items, mask=nulls)
+    part = part_of(array, 2020)
+    assert as_list(part.all(lambda values: pc.greater(values, 1))) == [False, True, True]

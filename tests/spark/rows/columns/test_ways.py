@@ -87,6 +87,7 @@ def ways(schemas, given, left_out=("verdict",)):
         (schema_of(a={}), fields(a=T.MapType(T.LongType(), T.LongType())), ["a"]),
         (schema_of(a={}), fields(a=T.ArrayType(T.FloatType())), None),
         (schema_of(a={}), fields(a=T.StructType(fields(x=T.DecimalType(38, 3)))), ["a"]),
+        (schema_of(a={"minimum": 1}), fields(a=T.DecimalType(5, -2)), None),
         (schema_of(a={"not": {"type": "number"}}), fields(a=T.LongType()), None),
         (schema_of(b={}), fields(a=T.LongType()), None),
     ],

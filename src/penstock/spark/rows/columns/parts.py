@@ -216,7 +216,9 @@ class Items(Part):
         if verdict is True:
             return True
         count = len(self._array)
-        parents = pc.list_parent_indices(self._array).to_numpy()
+        # Arrow counts items of a null list among the parents, but leaves them out of the items.
+        lengths = pc.fill_null(pc.list_value_length(self._array), 0).to_numpy()
+        parents = np.repeat(np.arange(count), lengths)
         if not isinstance(verdict, pa.Array):
             verdict = pa.array([verdict], pa.bool_()).take(pa.array(np.zeros(len(parents), int)))
         unknown = verdict.is_null().to_numpy(zero_copy_only=False)

@@ -121,7 +121,7 @@ def _sample(kind: Any) -> tuple[pa.DataType, Any] | None:
         if key is None or item is None or type(kind.keyType).__name__ not in _KEYS:
             return None
         return pa.map_(key[0], item[0]), [(key[1], item[1])]
-    if name == "DecimalType":
+    if name == "DecimalType" and kind.scale >= 0:
         return pa.decimal128(kind.precision, kind.scale), Decimal(1).scaleb(-kind.scale)
     return _SCALARS.get(name)
 
