@@ -80,6 +80,15 @@ def test_wrong_arguments(file, arguments, message, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["../../x", "..", "a/b", "x" * 250])
+def test_the_topic_is_no_path(file, lines, tmp_path, capsys, name):
+    out = tmp_path / "a" / "out"
+    for options in ([file, "--input", lines], ["--rows", "--input", lines]):
+        assert run(*options, f"--topic={name}", "--output", out) == 2
+        assert f"--topic {name}: " in capsys.readouterr().err
+    assert not list(tmp_path.glob("**/*.schema.json"))
+
+
 def test_suggestions_from_a_topic_of_the_cluster(file, kafka, capsys):
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     name = "suggest-orders"

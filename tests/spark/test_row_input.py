@@ -8,6 +8,8 @@ import jsonschema_rs
 import pytest
 
 from penstock import cli
+from penstock.configuration import ConfigurationError
+from penstock.jobs.report.document import About, Report, TopicEntry, as_json
 from penstock.spark import audit_rows, load_plan
 from tests.jobs.report.pages import Page
 from tests.spark.rows.orders import ORDERS
@@ -122,7 +124,9 @@ def test_input_that_cannot_be_read(command, spark, rules, tmp_path):
         (["--input", "t", "--rows", "--compare", "f"], "--rows and --compare: audit with one"),
         (["--input", "t", "--rows", "--show-payloads"], "--label COLUMN names the rows"),
         (["--input", "t", "--rows", "--bootstrap-server", "a:1"], "no cluster is needed"),
-        (["--input", "t", "--rows", "--from", "latest"], "--from latest: with --input all"),
+        (["--input", "t", "--rows", "--from", "latest"], "--rows and --from: all rows are read"),
+        (["--input", "t", "--rows", "--to", "0:5"], "--rows and --to: all rows are read"),
+        (["--input", "t", "--rows", "--topic", "../t"], "--topic ../t: with --rows, name the topic"),
         (["--input", "t", "--rows", "--topics"], "--rows and --topics: it judges topics"),
         (["--input", "t", "--rows", "--topic", "a,b"], "--topic a,b: with --rows, name the topic"),
         (["--input", "t", "--rows", "--topic", "a*"], "--topic a*: with --rows, name the topic"),
@@ -130,10 +134,41 @@ def test_input_that_cannot_be_read(command, spark, rules, tmp_path):
         (["--topic", "t", "--label", "id"], "--label COLUMN requires --rows"),
         (["--input", "t", "--rows"], "topic rows has no policy; the file has policies for the"),
         (["--input", "t", "--rows", "--remote", "sc://127.0.0.1:1", "--topic", "orders"],
-         "--input t: with --remote, name topics or a table"),
+         "--input t: with --remote, name a table; files need"),
     ],
 )  # fmt: skip
 def test_wrong_options_are_reported_before_spark_starts(rules, capsys, monkeypatch, options, text):
     monkeypatch.setattr("penstock.spark.session.start_session", lambda *_, **__: os.abort())
     code = cli.main(["audit", str(rules("orders")), *options])
     assert (code, text in (error := capsys.readouterr().err)) == (2, True), error
+
+
+@pytest.mark.parametrize(
+    ("options", "source", "is_same"),
+    [
+        (["--input", "table:a", "--rows"], "table:a", True),
+        (["--input", "table:a", "--rows"], "table:b", False),
+        (["--input", "table:a", "--rows", "--topic", "rows"], "table:b", False),
+        (["--input", "a/", "--rows"], "a", True),
+        (["--input", "a", "--rows"], "b", False),
+        (["--input", "a", "--rows", "--topic", "rows"], "b", True),
+        (["--input", "a", "--rows", "--topic", "orders"], "a", False),
+        (["--input", "a", "--topic", "rows"], "a", False),
+        (["--topic", "rows"], "a", False),
+    ],
+)
+def test_a_baseline_of_rows_is_about_the_same(rules, tmp_path, capsys, monkeypatch, options, source,
+                                              is_same):  # fmt: skip
+    """Files of a named topic may be those of another day."""
+    about = About(source=source, is_topic=False, is_rows=True, file="f", fingerprint="x")
+    topic = TopicEntry(topic="rows", judged=1, share=0.0)
+    baseline = tmp_path / "report.json"
+    baseline.write_text(as_json(Report(judged=1, share=0.0, topics=(topic,), about=about)))
+
+    def stopped(*_, **__):
+        raise ConfigurationError("Spark would start")
+
+    monkeypatch.setattr("penstock.cli.audit.rows_of", stopped)
+    assert cli.main(["audit", str(rules()), *options, "--baseline", str(baseline)]) == 2
+    text = "Spark would start" if is_same else f"it is about rows of {source}, topic rows; name"
+    assert text in capsys.readouterr().err

@@ -107,7 +107,7 @@ complete -c penstock -n '_shtab_penstock_using suggest' -l to -x -d 'earliest, l
 complete -c penstock -n '_shtab_penstock_using suggest' -l limit -x -d 'the maximum number of records to read; if there are more, a sample of the whole period (default 10,000)'
 complete -c penstock -n '_shtab_penstock_using suggest' -l tolerance -x -d 'the share of records that can be mistakes: 0.01 or 1% (the default)'
 complete -c penstock -n '_shtab_penstock_using suggest' -l output -xka "(__fish_complete_directories)" -d 'write suggested.properties and the JSON Schema to this folder; existing files are kept'
-complete -c penstock -n '_shtab_penstock_using suggest; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the gateway'"'"'s configuration file; with --rows, it can be left out'
+complete -c penstock -n '_shtab_penstock_using suggest; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the gateway'"'"'s configuration file; with --rows, it is only checked, and can be left out'
 complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a audit -d 'Judge stored records, and report which of them the policies would refuse.'
 complete -c penstock -n '_shtab_penstock_using audit' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using audit' -l bootstrap-server -x -d 'the cluster (default: the file'"'"'s upstream.bootstrap.servers)'

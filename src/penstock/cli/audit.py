@@ -33,6 +33,7 @@ from penstock.cli.output.printable import printable
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.globs import is_glob
 from penstock.engine.verdict import OF_RECORDS, Outcome
+from penstock.jobs.locations import TABLE
 
 if TYPE_CHECKING:
     import argparse
@@ -169,8 +170,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _rows(options: argparse.Namespace) -> int:
     check_rows_options(options, _NOT_FOR_ROWS)
-    options.topic = options.topic or TOPIC
     baseline = _baseline(options)
+    options.topic = options.topic or TOPIC
     _check_folders(options)
     from penstock.jobs.plan import load_plan  # noqa: PLC0415
 
@@ -296,11 +297,32 @@ def _baseline(options: argparse.Namespace) -> Report | None:
     from penstock.jobs.report.document import read_report  # noqa: PLC0415
 
     report = read_report(Path(options.baseline), key="--baseline")
+    if options.rows or report.about.is_rows:
+        _check_baseline_of_rows(options, report)
+        return report
     topic_names = set((options.topic or "").split(","))
     named = topic_names if options.topic and not is_glob(options.topic) else None
     if named is not None and not named & topics_of(report):
         raise ConfigurationError(_other_topics(options))
     return report
+
+
+def _check_baseline_of_rows(options: argparse.Namespace, report: Report) -> None:
+    """Check that a baseline is about the same table or files; those of a named topic may differ.
+
+    Raises:
+        ConfigurationError: It is not.
+    """
+    about, topics = report.about, [topic.topic for topic in report.topics]
+    sources = {source.rstrip("/") for source in (options.input or "", about.source)}
+    has_table = any(source.startswith(TABLE) for source in sources)
+    is_same = len(sources) == 1 or (options.topic is not None and not has_table)
+    if about.is_rows != options.rows or (options.topic or TOPIC) not in topics or not is_same:
+        raise ConfigurationError(
+            f"--baseline {options.baseline}: it is about {about.unit} of {about.source}, topic "
+            f"{', '.join(topics)}; name the report.json of an earlier audit of the same (of other "
+            "files: of the same --topic T)"
+        )
 
 
 def _other_topics(options: argparse.Namespace) -> str:

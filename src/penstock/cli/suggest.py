@@ -28,6 +28,7 @@ from penstock.cli.jobs.row_input import TOPIC, add_rows_arguments, check_rows_op
 from penstock.cli.output.printable import printable
 from penstock.cli.output.record_lines import records_in_file
 from penstock.configuration import ConfigurationError, load_configuration
+from penstock.configuration.globs import is_topic_name
 from penstock.jobs.plan import policies_of
 from penstock.jobs.topics.excerpt import excerpt
 from penstock.jobs.topics.excerpt_reading import Reading, reader_of
@@ -62,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         nargs="?",
         metavar="FILE",
-        help="the gateway's configuration file; with --rows, it can be left out",
+        help="the gateway's configuration file; with --rows, it is only checked, and can be left "
+        "out",
     )
     parser.add_argument("--topic", metavar="T", help="the topic")
     add_cluster_argument(parser)
@@ -124,7 +126,8 @@ def run(options: argparse.Namespace) -> int:
     if lines:
         print("", *lines, sep="\n")
     if options.rows and proposals.proposals:
-        print("", "# The same in Python:", *call_of_plan(proposals), sep="\n")
+        call = call_of_plan(proposals, options.output or "")
+        print("", "# The same in Python:", *call, sep="\n")
     if options.output:
         _write(Path(options.output), proposals, lines)
     return ExitCode.DONE
@@ -148,13 +151,15 @@ def _check(options: argparse.Namespace) -> None:
     for name, value in (("FILE", options.file), ("--topic T", options.topic)):
         if value is None:
             raise ConfigurationError(f"name {name}; only rows (--rows) are read without it")
+    if not is_topic_name(options.topic):
+        raise ConfigurationError(f"--topic {options.topic}: name a topic: it is part of the keys")
 
 
 def _rows(options: argparse.Namespace) -> list[Record]:
     with rows_of(options, "reading") as rows:
         from penstock.spark.rows.sample import sample_of  # noqa: PLC0415
 
-        return sample_of(rows, options.limit)
+        return sample_of(rows, options.limit, BYTES_MAX)
 
 
 def _records(options: argparse.Namespace) -> list[Record]:

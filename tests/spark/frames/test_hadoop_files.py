@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.spark.frames.files import check_files, list_files, read_files
+from penstock.spark.frames.files import check_files, list_files, read_any_columns, read_files
 from penstock.spark.frames.hadoop_files import local_path
 from tests.spark.jobs.record_folders import TYPES
 
@@ -47,6 +47,24 @@ def test_all_files_are_found_that_are_not_hidden(spark, folder, elsewhere):
         found = read_files(spark, files).select("value", "headers", "offset").collect()
         assert {bytes(row.value).decode() for row in found} == expected
         assert {row.headers for row in found} == {None}
+
+
+def test_names_of_folders_are_columns_below_the_path(spark, tmp_path, elsewhere):
+    orders = tmp_path / "orders"
+    for day in (1, 2):
+        (orders / f"day={day}" / "hour=0").mkdir(parents=True)
+        pq.write_table(pa.table({"id": [day]}), orders / f"day={day}" / "hour=0" / "p.parquet")
+    for root in (str(orders), elsewhere(orders)):
+        for below, columns, count in (
+            ("", ["id", "day", "hour"], 2),
+            ("/day=*", ["id", "day", "hour"], 2),
+            ("/day=[1]/*/*.parquet", ["id", "day", "hour"], 1),
+            ("/day=1", ["id", "hour"], 1),
+            ("/day=1/hour=*", ["id", "hour"], 1),
+            ("/day=1/hour=0/p.parquet", ["id"], 1),
+        ):
+            frame = read_any_columns(spark, f"{root}{below}")
+            assert (frame.columns, frame.count()) == (columns, count), (root, below)
 
 
 def test_a_file_that_is_not_parquet_is_named(spark, folder, elsewhere):

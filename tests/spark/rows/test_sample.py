@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from penstock.spark import audit_rows, judge_rows, load_plan
 from penstock.spark.rows.sample import sample_of
 
@@ -17,14 +19,20 @@ BAD = "SELECT -1L id, -5.0 amount, 'GBP' currency, NULL day, NULL at, NULL perso
 
 def test_a_sample_is_of_the_whole_frame_and_the_same_each_time(spark):
     frame = spark.range(1000)
-    ids = [json.loads(record.value)["id"] for record in sample_of(frame, 100)]
+    ids = [json.loads(record.value)["id"] for record in sample_of(frame, 100, 10**6)]
     assert len(set(ids)) == 100
     assert min(ids) < 100
     assert max(ids) > 900
-    assert [record.value for record in sample_of(frame, 100)] == [
+    assert [record.value for record in sample_of(frame, 100, 10**6)] == [
         f'{{"id":{number}}}'.encode() for number in ids
     ]
-    assert len(sample_of(frame, 5000)) == 1000
+    assert len(sample_of(frame, 5000, 10**6)) == 1000
+
+
+@pytest.mark.parametrize(("bytes_max", "rows"), [(5_100, 5), (1, 1)])
+def test_a_sample_of_large_rows_has_fewer(spark, bytes_max, rows):
+    large = spark.range(20).selectExpr("repeat('x', 990) text")
+    assert len(sample_of(large, 10, bytes_max)) == rows
 
 
 def test_proposals_are_read_back_as_a_file_and_as_a_call(command, spark, tmp_path, monkeypatch):
@@ -36,7 +44,8 @@ def test_proposals_are_read_back_as_a_file_and_as_a_call(command, spark, tmp_pat
     assert done.code == 0, done.err
     assert "topic rows: 400 rows" in done.out
     assert 'value.currency in ["EUR", "USD"]' in done.out
-    monkeypatch.chdir(out)
+    monkeypatch.chdir(tmp_path)
+    assert f"schema='{out}/rows.schema.json'" in done.out
     source = done.out[done.out.index("from penstock.spark import plan") : done.out.rindex(")") + 1]
     names = {}
     exec(source, names)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from penstock.cli.jobs.job import check_no_range
 from penstock.cli.jobs.session import CommandSession, quiet_spark, reported
 from penstock.configuration import ConfigurationError
-from penstock.configuration.globs import is_glob
+from penstock.configuration.globs import is_topic_name
 from penstock.jobs.locations import TABLE
 from penstock.progress import Progress
 
@@ -46,10 +45,17 @@ def check_rows_options(options: argparse.Namespace, unused: Mapping[str, str]) -
     for option, why in unused.items():
         if getattr(options, option.removeprefix("--").replace("-", "_")):
             raise ConfigurationError(f"--rows and {option}: {why}")
-    topic = options.topic or TOPIC
-    if is_glob(topic) or "," in topic:
-        raise ConfigurationError(f"--topic {topic}: with --rows, name the topic that they are of")
-    check_no_range(options.start, options.end)
+    if not is_topic_name(topic := options.topic or TOPIC):
+        raise ConfigurationError(
+            f"--topic {topic}: with --rows, name the topic that they are of, with letters, digits, "
+            "., _ and -"
+        )
+    for option, value, default in (
+        ("--from", options.start, "earliest"),
+        ("--to", options.end, "latest"),
+    ):
+        if value != default:
+            raise ConfigurationError(f"--rows and {option}: all rows are read")
 
 
 @contextlib.contextmanager
@@ -84,5 +90,5 @@ def _frame(session: CommandSession, source: str) -> DataFrame:
 
     if source.startswith(TABLE):
         return find_table(session.spark, source.removeprefix(TABLE))
-    session.check_input(source)
+    session.check_input(source, "name a table")
     return read_any_columns(session.spark, source)

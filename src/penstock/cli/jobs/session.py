@@ -81,19 +81,20 @@ class CommandSession:
         with self._progress.phase(what, RecordsRead(self.spark), None):
             yield
 
-    def check_input(self, source: str) -> None:
+    def check_input(self, source: str, other: str = "name topics or a table") -> None:
         """Check that the session can read files.
 
         Args:
             source: What `--input` names.
+            other: What to do if it cannot.
 
         Raises:
             ConfigurationError: It cannot.
         """
         if self.remote is not None:
             raise ConfigurationError(
-                f"--input {source}: with --remote, name topics or a table; files need a session "
-                "that this command starts (--master)"
+                f"--input {source}: with --remote, {other}; files need a session that this "
+                "command starts (--master)"
             )
 
     def jvm_failure(self, error: Exception) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -38,11 +39,12 @@ def table(proposals: Proposals, unit: str = "records") -> Iterator[str]:
         yield "  nothing is proposed"
 
 
-def call_of_plan(proposals: Proposals) -> Iterator[str]:
+def call_of_plan(proposals: Proposals, folder: str) -> Iterator[str]:
     """Yield the lines of a call of `penstock.spark.plan` with the same proposals.
 
     Args:
         proposals: For rows: a schema, or rules, or both.
+        folder: Where the schema is written; empty if it is not.
     """
     yield "from penstock.spark import plan"
     yield ""
@@ -57,7 +59,8 @@ def call_of_plan(proposals: Proposals) -> Iterator[str]:
         yield from (f"        {name!r}: {condition!r}," for name, condition in rules.items())
         yield "    },"
     if proposals.schema is not None:
-        yield f"    schema={schema_file(proposals.topic)!r},"
+        file = str(PurePath(folder, schema_file(proposals.topic)))
+        yield f"    schema={file!r}," + ("" if folder else "  # a file of --output DIR")
     yield f"    topic={proposals.topic!r},"
     yield ")"
 

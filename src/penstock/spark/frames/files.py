@@ -16,7 +16,7 @@ from penstock.configuration import ConfigurationError
 from penstock.jobs.files.listing import INPUT, ListedFiles, find_files, is_compressed
 from penstock.jobs.files.reading import are_listed_base64, check_listed
 from penstock.spark.execution.failures import ONLY_SOME
-from penstock.spark.frames.hadoop_files import find_hadoop_files, local_path
+from penstock.spark.frames.hadoop_files import find_hadoop_files, local_path, root_folder
 from penstock.spark.frames.json_files import count_lines, read_json
 from penstock.spark.frames.kafka_columns import COLUMNS, SCHEMA
 from penstock.spark.frames.record_order import PLACE
@@ -94,6 +94,8 @@ def read_files(spark: SparkSession, files: ListedFiles) -> DataFrame:
 def read_any_columns(spark: SparkSession, path: str) -> DataFrame:
     """Read Parquet or JSON lines files with any columns, those in the names of folders too.
 
+    These are folders below the path: of a glob, below its part without wildcards.
+
     Args:
         spark: A classic session.
         path: A file, a folder, or a glob.
@@ -104,11 +106,9 @@ def read_any_columns(spark: SparkSession, path: str) -> DataFrame:
     """
     files = list_files(spark, path)
     reader = spark.read.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
-    folder = local_path(spark, path)
-    if folder is None or folder.is_dir():
-        _check_partitions(files)
-        reader = reader.option("basePath", path if folder is None else f"file:{folder.absolute()}")
-    paths = [_spark_path(file, files.key) for file in files.files]
+    _check_partitions(files)
+    reader = reader.option("basePath", root_folder(spark, path))
+    paths = [_spark_path(file, files.key, "") for file in files.files]
     if files.are_json:
         return reader.option("mode", "FAILFAST").json(paths)
     return reader.option("mergeSchema", "true").parquet(*paths)
@@ -134,8 +134,13 @@ def _is_read_here(file: StoredFile) -> bool:
     return isinstance(file, Path) and not is_compressed(file)
 
 
-def _spark_path(file: StoredFile, key: str) -> str:
+def _spark_path(file: StoredFile, key: str, other: str = ", or use --local") -> str:
     """Return a file as Spark's readers take it: a URL in which nothing is a glob.
+
+    Args:
+        file: As it was listed.
+        key: What errors name before the path.
+        other: What else to do about a name that Spark does not read.
 
     Raises:
         ConfigurationError: Spark cannot read a file of this name.
@@ -145,15 +150,14 @@ def _spark_path(file: StoredFile, key: str) -> str:
     escaped = path.translate(_OF_GLOBS)
     if ":" in file.name or (":" in str(absolute) and escaped != path):
         raise ConfigurationError(
-            f"{key}{file}: Spark does not read a file with a colon in its path: rename it, or use "
-            "--local"
+            f"{key}{file}: Spark does not read a file with a colon in its path: rename it{other}"
         )
     try:
         str(file).encode()
     except UnicodeEncodeError:
         raise ConfigurationError(
-            f"{key}{str(file)!a}: Spark does not read a file whose name is not UTF-8: rename it, "
-            "or use --local"
+            f"{key}{str(file)!a}: Spark does not read a file whose name is not UTF-8: rename it"
+            f"{other}"
         ) from None
     return escaped
 

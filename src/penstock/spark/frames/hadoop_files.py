@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _LOCAL: Final = "file"
 _BUFFER: Final = 2**18
+_WILDCARDS: Final = re.compile(r"[*?\[]")
+_WILDCARDS_OF_HADOOP: Final = re.compile(r"[*?\[{\\]")
 
 
 def hadoop_path(spark: SparkSession, path: str) -> tuple[Any, Any]:
@@ -51,6 +54,33 @@ def local_path(spark: SparkSession, path: str) -> Path | None:
         return None
     _, files = hadoop_path(spark, "/")
     return Path(path) if files.getUri().getScheme() == _LOCAL else None
+
+
+def root_folder(spark: SparkSession, path: str) -> str:
+    """Return the folder below which names of folders are columns, as Spark's readers take it.
+
+    Args:
+        spark: A classic session.
+        path: A folder; a file or a glob that means files.
+    """
+    here = local_path(spark, path)
+    if here is None:
+        there, files = hadoop_path(spark, path)
+        if not files.exists(there):
+            return _above(path, _WILDCARDS_OF_HADOOP)
+        is_file = files.getFileStatus(there).isFile()
+        return str(there.getParent().toString()) if is_file else path
+    if here.exists():
+        folder = here if here.is_dir() else here.parent
+    else:
+        folder = Path(_above(str(here), _WILDCARDS))
+    return f"file:{folder.absolute()}"
+
+
+def _above(pattern: str, wildcards: re.Pattern[str]) -> str:
+    """Return the folder above the first part of a glob that has a wildcard."""
+    folder, separator, _ = wildcards.split(pattern, maxsplit=1)[0].rpartition("/")
+    return folder or separator or "."
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _SEED: Final = 0
+_FIRST_ROWS: Final = 1000
+"""By so many rows, the size of a row is estimated: Spark sorts the sample in memory."""
 
 
-def sample_of(frame: DataFrame, limit: int) -> list[Record]:
+def sample_of(frame: DataFrame, limit: int, bytes_max: int) -> list[Record]:
     """Return rows of a frame as records: all of them, or a random sample.
 
     Args:
         frame: Any columns; not a stream.
         limit: The maximum number of rows.
+        bytes_max: The maximum size of their values, but for the first.
     """
-    some = frame.orderBy(F.rand(_SEED)).limit(limit)
-    values = some.select(value_of([], NULLS[0]).alias(VALUE)).collect()
-    return [Record(0, None, row[VALUE].encode(), ()) for row in values]
+    values = frame.select(value_of([], NULLS[0]).alias(VALUE))
+    sizes = values.limit(_FIRST_ROWS).select(F.avg(F.octet_length(VALUE)).alias("size"))
+    [(size,)] = sizes.collect()
+    count = min(limit, int(bytes_max // (size or 1)) + 1)
+    records: list[Record] = []
+    total = 0
+    for row in values.orderBy(F.rand(_SEED)).limit(count).toLocalIterator():
+        value = row[VALUE].encode()
+        total += len(value)
+        if records and total > bytes_max:
+            break
+        records.append(Record(0, None, value, ()))
+    return records
