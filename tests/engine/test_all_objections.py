@@ -1,5 +1,6 @@
 """All objections to each record, of every policy and rule, and the verdict among them."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -46,6 +47,26 @@ class Strict(RecordValidationPolicy):
         for position, value in enumerate(batch.values):
             yield Rule(position, "other", f"{value.decode()} is other", ("a", "b"))
             yield Rule(position, "first", "not good", ())
+
+
+class ByRules(RecordValidationPolicy):
+    """Refuses by its rules; it fails on `raise`, and judges other records where it is with them."""
+
+    judges_by_rules = True
+    judged_counts = Counter()
+
+    def validate_batch(self, topic, batch):
+        raise AssertionError
+
+    def objections_of_rules(self, topic, batch):
+        for position, value in enumerate(batch.values):
+            self.judged_counts[value] += 1
+            if value == b"raise":
+                raise ZeroDivisionError
+            if value.startswith(b"bad"):
+                yield Rule(position, "first", "is bad", ("a",))
+            if value == b"bad twice":
+                yield Rule(position, "second", "twice", ())
 
 
 class Later(RecordValidationPolicy):
@@ -98,6 +119,28 @@ def test_all_policies_and_rules_object_and_the_verdict_is_that_of_the_chain():
         87, "enforce", ("a", "b"), False,
     )  # fmt: skip
     assert everything.objections[3][0].code == -1
+
+
+def test_a_policy_whose_rules_refuse_judges_each_record_once():
+    ByRules.judged_counts.clear()
+    everything = judged(chain(validation=ByRules), b"bad", b"good", b"bad twice", b"bad")
+    verdicts = [(index, verdict.code, verdict.message) for index, verdict in everything.verdicts]
+    assert verdicts == [(0, 87, "is bad"), (2, 87, "is bad"), (3, 87, "is bad")]
+    assert {index: texts(named) for index, named in everything.objections.items()} == {
+        0: [("ByRules", "first", "is bad")],
+        2: [("ByRules", "first", "is bad"), ("ByRules", "second", "twice")],
+        3: [("ByRules", "first", "is bad")],
+    }
+    assert everything.objections[0][0].fields == ("a",)
+    assert ByRules.judged_counts == {b"bad": 2, b"good": 1, b"bad twice": 1}
+
+
+def test_a_policy_whose_rules_fail_on_a_record_names_the_rules_of_others():
+    everything = judged(chain(validation=ByRules), b"bad", b"raise", b"bad twice", b"good")
+    assert [(n, verdict.outcome.value) for n, verdict in everything.verdicts] == [
+        (0, "refused"), (1, "failed"), (2, "refused"),
+    ]  # fmt: skip
+    assert [named.rule for named in everything.objections[2]] == ["first", "second"]
 
 
 @pytest.mark.parametrize("mode", ["mark", "observe"])

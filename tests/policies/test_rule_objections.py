@@ -10,7 +10,7 @@ from penstock.engine.columns import columns_of
 from penstock.engine.interceptors.policy_batch import PolicyBatch
 from penstock.policies import DataContract, JsonSchema, Required, Rules
 from penstock.policies.rule_objections import RuleObjection
-from penstock.policy import Record, TopicIdPartition, TopicMetadata
+from penstock.policy import ClientContext, Record, TopicIdPartition, TopicMetadata
 
 pytestmark = pytest.mark.unit
 TOPIC = TopicMetadata(TopicIdPartition(UUID(int=1), "orders", 0), "", {})
@@ -81,6 +81,36 @@ def test_rules():
     assert [objection.rule for objection in objections(policy, b"{")] == [
         "positive", "known", "keyed",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("nulls", ["accept", "refuse"])
+def test_verdicts_of_rules_are_the_first_objections(nulls):
+    policy = configured(
+        Rules,
+        rules__positive="value.amount > 0",
+        rules__small="double(value.amount) < 10.0",
+        rules__keyed="key.startsWith('k')",
+        null__values=nulls,
+    )
+    deep = b'{"amount":' + b"[" * 900 + b"]" * 900 + b"}"
+    values = [b'{"amount":%d}' % amount for amount in (-1, 5, 50)] + [b"{", None, b"{}", deep]
+    records = [Record(-1, key, value) for value in values for key in (b"k", b"x", None)]
+    batch = PolicyBatch(columns_of(records))
+    first_texts = {}
+    for objection in policy.objections_of_rules(TOPIC, batch):
+        first_texts.setdefault(objection.position, objection.message)
+    assert list(first_texts.items()) == policy.validate_batch(TOPIC, batch, ClientContext())
+    assert policy.judges_by_rules
+
+
+def test_policies_that_judge_more_than_rules_say_so():
+    class Own(Rules):
+        def validate_batch(self, topic, batch, context):
+            return ()
+
+    batches = configured(Rules, rules__few="count < 5", rules__few__scope="batch")
+    assert not batches.judges_by_rules
+    assert not configured(Own, rules__positive="value.amount > 0").judges_by_rules
 
 
 def test_rules_of_a_record_without_a_value():

@@ -2,21 +2,22 @@
 
 Each policy of a chain judges all records, whatever the others say about them. A policy that
 consists of rules (a method `objections_of_rules`) then says about the refused records which of its
-rules object. The verdict on a record is that of `Chain.judge_each`, except that policies whose mode
+rules object; or, if its verdicts are these (`judges_by_rules`), about all records, and once. The verdict on a record is that of `Chain.judge_each`, except that policies whose mode
 is `mark` or `observe` only warn: a record to which no other policy objects is accepted.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.configuration.topic_keys import ENFORCE, MARK, OBSERVE
 from penstock.engine.chain import destination_of, remaining_positions
 from penstock.engine.columns import Columns
 from penstock.engine.interceptors.policy_batch import PolicyBatch
-from penstock.engine.objections import RecordPolicy
-from penstock.engine.verdict import Outcome, bounded
+from penstock.engine.objections import RecordPolicy, Stages
+from penstock.engine.verdict import Outcome, bounded, of_stored, refused_record
 from penstock.kafka.error_codes import INVALID_RECORD
 
 if TYPE_CHECKING:
@@ -199,46 +200,108 @@ class _PolicyApart:
         self.mode = mode
         self._chain = chain
         self._policy = policy
+        self._by_rules = (
+            _ByRules(policy)
+            if isinstance(policy, RecordPolicy) and policy.judges_by_rules
+            else None
+        )
 
     def objections(
         self, partition: int, topic_id: UUID, records: RecordColumns, records_policy_batch: int
     ) -> Iterable[tuple[int, PolicyVerdict, Sequence[NamedObjection]]]:
         """Return the position, the verdict and the objections of records that it objects to."""
-        decided = self._chain.judge_each(
-            partition, topic_id, records, records_policy_batch=records_policy_batch
-        )
-        refused = [n for n, verdict in decided.verdicts if verdict.outcome is Outcome.REFUSED]
-        of_rules: Mapping[int, Sequence[NamedObjection]] = {}
-        if refused and isinstance(self._policy, RecordPolicy) and self._policy.objections_of_rules:
-            destination = destination_of(self._chain.plan, partition, topic_id)
-            some = records.pick(refused)
-            # The verdicts stand; a mistake here only leaves them without the names of rules.
-            with suppress(Exception):
-                of_rules = dict(zip(refused, self._of_rules(destination, some), strict=True))
-        for index, verdict in decided.verdicts:
+        of_rules: Mapping[int, Sequence[NamedObjection]] | None
+        destination = destination_of(self._chain.plan, partition, topic_id)
+        if self._by_rules is not None:
+            verdicts, objections = self._by_rules.judge_each(destination, records)
+            of_rules = None if objections is None else self._named(objections)
+        else:
+            verdicts = self._chain.judge_each(
+                partition, topic_id, records, records_policy_batch=records_policy_batch
+            ).verdicts
+            of_rules = None
+        if of_rules is None:
+            of_rules = self._of_refused(destination, records, verdicts)
+        for index, verdict in verdicts:
             named = _with_first(of_rules.get(index, ()), self._first(verdict))
             yield index, verdict, named[:RULES_MOST]
 
     def _first(self, verdict: PolicyVerdict) -> NamedObjection:
         return NamedObjection(self._policy.name, None, verdict.code, verdict.message, self.mode)
 
-    def _of_rules(
-        self, destination: Destination, records: RecordColumns
-    ) -> Sequence[list[NamedObjection]]:
+    def _of_refused(
+        self,
+        destination: Destination,
+        records: RecordColumns,
+        verdicts: Iterable[tuple[int, PolicyVerdict]],
+    ) -> Mapping[int, Sequence[NamedObjection]]:
         """Return the objections of each rule to records that the policy refuses."""
         policy = self._policy
-        assert isinstance(policy, RecordPolicy)
-        assert policy.objections_of_rules is not None
-        named: list[list[NamedObjection]] = [[] for _ in range(records.count)]
-        batch = PolicyBatch(records, *(() if policy.hints is None else (policy.hints,)))
-        for position, rule, message, fields in policy.objections_of_rules(
-            policy.topic(destination), batch
-        ):
+        refused = [n for n, verdict in verdicts if verdict.outcome is Outcome.REFUSED]
+        if not (refused and isinstance(policy, RecordPolicy) and policy.objections_of_rules):
+            return {}
+        some = records.pick(refused)
+        batch = PolicyBatch(some, *(() if policy.hints is None else (policy.hints,)))
+        # The verdicts stand; a mistake here only leaves them without the names of rules.
+        with suppress(Exception):
+            objections = policy.objections_of_rules(policy.topic(destination), batch)
+            named = self._named(_by_position(objections))
+            return {refused[position]: each for position, each in named.items()}
+        return {}
+
+    def _named(
+        self, objections: Mapping[int, Sequence[Any]]
+    ) -> Mapping[int, Sequence[NamedObjection]]:
+        @cache  # rules object to many records with the same text
+        def named(rule: str | None, message: str, fields: tuple[str, ...]) -> NamedObjection:
             text = bounded(message)
-            named[position].append(
-                NamedObjection(policy.name, rule, INVALID_RECORD, text, self.mode, tuple(fields))
+            return NamedObjection(self._policy.name, rule, INVALID_RECORD, text, self.mode, fields)
+
+        return {
+            position: [named(o.rule, o.message, tuple(o.fields)) for o in each]
+            for position, each in objections.items()
+        }
+
+
+class _ByRules:
+    """A policy that judges records once: by all of its rules."""
+
+    def __init__(self, policy: RecordPolicy) -> None:
+        self._policy = policy
+        self._stages = Stages([policy._replace(validate=None, validate_batch=self._validate)])
+        self._answers: list[dict[int, list[Any]]] = []
+
+    def judge_each(
+        self, destination: Destination, records: RecordColumns
+    ) -> tuple[Sequence[tuple[int, PolicyVerdict]], dict[int, list[Any]] | None]:
+        """Judge records; see `Chain.judge_each`.
+
+        Returns:
+            The verdicts, and by position the objections of rules; None if they are not known.
+        """
+        self._answers = []
+        refused = cache(refused_record)
+        verdicts = [
+            (index, refused(message, policy) if instead is None else of_stored(instead))
+            for index, message, policy, instead in self._stages.objections(
+                destination, records, each=True
             )
-        return named
+        ]
+        answers, self._answers = self._answers, []
+        return verdicts, answers[0] if len(answers) == 1 else None
+
+    def _validate(self, topic: Any, batch: Any) -> Iterable[tuple[int, str]]:
+        assert self._policy.objections_of_rules is not None
+        answer = _by_position(self._policy.objections_of_rules(topic, batch))
+        self._answers.append(answer)
+        return [(position, each[0].message) for position, each in answer.items()]
+
+
+def _by_position(objections: Iterable[Any]) -> dict[int, list[Any]]:
+    positions: dict[int, list[Any]] = {}
+    for objection in objections:
+        positions.setdefault(objection.position, []).append(objection)
+    return positions
 
 
 def _with_first(

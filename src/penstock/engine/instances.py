@@ -557,6 +557,7 @@ class PolicyInstances:
             (definition.topic_configs or {}) if definition.is_named else None,
             _reads_timestamps(instance),
             getattr(instance, "objections_of_rules", None),
+            getattr(instance, "judges_by_rules", False) is True,
         )
         prepare = self._timed(self._optional(instance, definition, PREPARE_TOPIC))
         load = self._optional(instance, definition, "load_topic")

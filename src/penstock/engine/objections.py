@@ -54,6 +54,8 @@ class RecordPolicy(NamedTuple):
         reads_timestamps: Whether it may look at the timestamps of records that it gets together.
         objections_of_rules: Says of records that it refuses which of its rules object to each, if
             it has rules: position, rule, text and fields of the value.
+        judges_by_rules: Whether it refuses those records that this objects to, and no others, with
+            the text of the first objection.
     """
 
     name: str
@@ -64,6 +66,7 @@ class RecordPolicy(NamedTuple):
     topic_configs: Mapping[str, str] | None = None
     reads_timestamps: bool = True
     objections_of_rules: Callable[..., Any] | None = None
+    judges_by_rules: bool = False
 
     @property
     def is_apart(self) -> bool:

@@ -2,6 +2,9 @@
 
 A policy has a method `objections_of_rules(topic, batch)`, which is called with refused records
 only, and yields these. Their texts hold nothing of the record.
+
+A policy whose attribute `judges_by_rules` is true refuses those records that it objects to so, with
+the text of the first objection. Then the method is called with all records, and judges them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from penstock.policies.schema_policy.rules.values import EvaluationError
 from penstock.policies.schema_policy.rules.variables import Variables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from penstock.policies.rules.condition import Condition
     from penstock.policies.rules.formats import Reader
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.policy import BatchProxy
 
 _PARTS: Final = ("key", "value", "headers", "timestamp")
+_TOO_DEEP: Final = "the record is nested too deeply for the rules"
 
 
 class Side(Protocol):
@@ -62,25 +63,30 @@ class OneRecord:
         A condition that reads the value is not evaluated without a value.
         """
         try:
-            return self._objection(conditions)
+            return next((text for _, text in self._objections(conditions)), None)
         except RecursionError:
-            return "the record is nested too deeply for the rules"
+            return _TOO_DEEP
 
-    def _objection(self, conditions: Sequence[Condition]) -> str | None:
+    def objections(self, conditions: Sequence[Condition]) -> list[tuple[Condition, str]]:
+        """Return the objections of all conditions, first that which `objection` returns."""
+        try:
+            return list(self._objections(conditions))
+        except RecursionError:
+            each = [(condition, self.objection((condition,))) for condition in conditions]
+            texts = [(condition, text) for condition, text in each if text is not None]
+            return sorted(texts, key=lambda objection: objection[1] != _TOO_DEEP)
+
+    def _objections(self, conditions: Sequence[Condition]) -> Iterator[tuple[Condition, str]]:
         if "value" in self._read_by(conditions) and self._batch.values[self._position] is None:
             conditions = [condition for condition in conditions if "value" not in condition.reads]
         values, flaws = self._given(self._read_by(conditions))
         variables = Variables(values, is_shared=len(conditions) > 1)
         for condition in conditions:
-            for name in sorted(condition.reads & flaws.keys()):
-                flaw = flaws[name]
-                if isinstance(flaw, UnreadableError):
-                    return f"the {name} {flaw}"
-                return condition.without_result(flaw)
-            text = condition.objection(variables)
+            text = _without_part(condition, flaws) if flaws else None
+            if text is None:
+                text = condition.objection(variables)
             if text is not None:
-                return text
-        return None
+                yield condition, text
 
     def _given(
         self, names: set[str]
@@ -117,3 +123,17 @@ class OneRecord:
             return None
         side = self._sides[name]
         return side.reader.read(data, side.fields, self._batch.headers[self._position])
+
+
+def _without_part(
+    condition: Condition, flaws: Mapping[str, UnreadableError | EvaluationError]
+) -> str | None:
+    """Return the objection of a condition that reads a part without a value; None if none has."""
+    for name in sorted(condition.reads & flaws.keys()):
+        flaw = flaws[name]
+        return (
+            f"the {name} {flaw}"
+            if isinstance(flaw, UnreadableError)
+            else condition.without_result(flaw)
+        )
+    return None

@@ -52,11 +52,13 @@ if TYPE_CHECKING:
     from penstock.policies.json_schema.column_schema import ColumnSchema
     from penstock.policies.rules.condition import Condition
     from penstock.policies.rules.formats import Reader
+    from penstock.policies.rules.one_record import OneRecord
     from penstock.policies.rules.paths import Fields
     from penstock.policy import BatchProxy, TopicMetadata
 
 _TIMESTAMPS: Final = frozenset({"timestamp", "first_timestamp", "last_timestamp"})
 _WHOLE_KEYS: Final = frozenset({"distinct_keys", "total_bytes"})
+_NULL: Final = "the value is null"
 
 
 class _ColumnReader(NamedTuple):
@@ -146,24 +148,25 @@ class Rules(Policy):
             return ()
         return list(self._refused(batch, shared))
 
+    @property
+    def judges_by_rules(self) -> bool:
+        """Whether it refuses those records that `objections_of_rules` objects to, and no others.
+
+        That is not so with rules over batches, or in a subclass that judges in its own way.
+        """
+        return not self._of_batches and type(self).validate_batch is Rules.validate_batch
+
     def objections_of_rules(
         self, topic: TopicMetadata, batch: BatchProxy
     ) -> Iterator[RuleObjection]:
-        """Yield the objections of each rule to records that are refused."""
-        from penstock.policies.rules.one_record import OneRecord  # noqa: PLC0415 - an extra
-
+        """Yield the objections of each rule to records, first those that `validate_batch` has."""
         shared = self._shared(topic, ClientContext())
-        nulls = self._nulls(batch.values) if "value" in self._reads else ()
-        not_known = self._not_known(batch)
-        for position in range(len(batch)):
-            if position in nulls:
-                yield RuleObjection(position, None, "the value is null")
+        for position, record, conditions in self._open(batch, shared):
+            if record is None:
+                yield RuleObjection(position, None, _NULL)
                 continue
-            record = OneRecord(self._sides, self._headers, batch, position, shared)
-            for condition in self._conditions(not_known.get(position, ())):
-                text = record.objection((condition,))
-                if text is not None:
-                    yield RuleObjection(position, condition.name, text, condition.fields)
+            for condition, text in record.objections(conditions):
+                yield RuleObjection(position, condition.name, text, condition.fields)
 
     def value_reader(self, topic: str, configs: Mapping[str, str]) -> ValueReader | None:
         """Return the reader of whole values by their schemas; None for formats without a schema.
@@ -331,25 +334,35 @@ class Rules(Policy):
         return None
 
     def _refused(self, batch: BatchProxy, shared: Mapping[str, Any]) -> Iterable[tuple[int, str]]:
+        for position, record, conditions in self._open(batch, shared):
+            text = _NULL if record is None else record.objection(conditions)
+            if text is not None:
+                yield position, text
+
+    def _open(
+        self, batch: BatchProxy, shared: Mapping[str, Any]
+    ) -> Iterator[tuple[int, OneRecord | None, Sequence[Condition]]]:
+        """Yield the records that conditions have to be evaluated for; None where it is refused.
+
+        A record without a value is refused at once, if the policy does not accept such records.
+        """
         from penstock.policies.rules.one_record import OneRecord  # noqa: PLC0415 - an extra
 
-        values = batch.values if "value" in self._reads else ()
+        nulls = self._nulls(batch.values) if "value" in self._reads else set()
         not_known = self._not_known(batch)
         others = self._conditions(())
-        positions: Iterable[int] = (
-            range(len(batch)) if others else sorted(not_known.keys() | self._nulls(values))
-        )
+        positions = range(len(batch)) if others else sorted(not_known.keys() | nulls)
         for position in positions:
-            if values and values[position] is None and not self._settings.null_values:
-                yield position, "the value is null"
+            if position in nulls:
+                yield position, None, ()
                 continue
             some = not_known.get(position)
             conditions = others if some is None else self._conditions(some)
-            text = OneRecord(self._sides, self._headers, batch, position, shared).objection(
-                conditions
+            yield (
+                position,
+                OneRecord(self._sides, self._headers, batch, position, shared),
+                conditions,
             )
-            if text is not None:
-                yield position, text
 
     def _not_known(self, batch: BatchProxy) -> Mapping[int, Collection[int]]:
         """Return for which records which conditions with a schema have to be evaluated."""
