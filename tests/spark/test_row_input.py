@@ -39,9 +39,7 @@ def rules(tmp_path):
 @pytest.fixture
 def orders(spark, tmp_path):
     folder = tmp_path / "orders"
-    spark.sql(ORDERS).drop("verdict").repartition(3).write.partitionBy("currency").parquet(
-        str(folder)
-    )
+    spark.sql(ORDERS).repartition(3).write.partitionBy("currency").parquet(str(folder))
     return folder
 
 
@@ -79,7 +77,7 @@ def test_an_audit_of_files(command, spark, orders, rules, tmp_path):
 
 
 def test_an_audit_of_a_table_and_of_lines(command, spark, rules, tmp_path):
-    spark.sql(ORDERS).drop("verdict").createOrReplaceTempView("orders_of_rows")
+    spark.sql(ORDERS).createOrReplaceTempView("orders_of_rows")
     frame = spark.table("orders_of_rows")
     lines = tmp_path / "orders.jsonl"
     lines.write_text("\n".join(json.dumps(row.asDict()) for row in frame.collect()))

@@ -3,8 +3,7 @@
 from typing import Final
 
 ORDERS: Final = (
-    "SELECT id, if(id = 3, NULL, id - 1) amount, if(id = 2, 'USD', 'EUR') currency, 'v' verdict "
-    "FROM range(5)"
+    "SELECT id, if(id = 3, NULL, id - 1) amount, if(id = 2, 'USD', 'EUR') currency FROM range(5)"
 )
 RULES: Final = {"positive": "value.amount > 0", "known": "value.currency in ['EUR']"}
 COUNTS: Final = {

@@ -26,7 +26,9 @@ def same_as_their_json(spark, count, seed, nulls):
     rows = generated.rows(count, seed)
     frame = spark.createDataFrame(rows, generated.SCHEMA).coalesce(1)
     row_plan = generated_plan(nulls=nulls)
-    judged = judge_rows(frame, row_plan).select(value_of([], nulls).alias("value"), "verdict")
+    judged = judge_rows(frame, row_plan).select(
+        value_of(["verdict"], nulls).alias("value"), "verdict"
+    )
     found = judged.collect()
     values = [row.value.encode() for row in found]
     if nulls == "null":

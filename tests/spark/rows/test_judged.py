@@ -3,11 +3,12 @@
 import inspect
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from penstock.configuration import ConfigurationError
 from penstock.policies.rules.settings import Format
-from penstock.spark import judge, judge_rows, plan, split_rows
+from penstock.spark import audit_rows, judge, judge_rows, plan, split_rows
 from penstock.spark.rows import judged as module
 from penstock.spark.rows.values import value_of
 from tests.spark.rows import generated
@@ -56,6 +57,20 @@ def test_good_and_bad_rows(spark):
     ]  # fmt: skip
 
 
+def test_a_column_verdict_is_judged_and_not_replaced(spark, monkeypatch):
+    frame = spark.sql("SELECT 'v' Verdict, 1 id")
+    row_plan = plan(rules={"own": "value.Verdict == 'v'"})
+    assert audit_rows(frame, row_plan).accepted == 1
+    for function in (judge_rows, split_rows):
+        with pytest.raises(ConfigurationError, match=r"_rows: the frame has a column verdict"):
+            function(frame, row_plan)
+    monkeypatch.setattr(module, "_is_known", lambda _: False)  # as in a pipeline
+    assert judge_rows(frame, row_plan).columns == ["Verdict", "id", "verdict"]
+    assert judge_rows(frame, row_plan).collect()[0][2].outcome == "accepted"
+    with pytest.raises(AnalysisException, match=r"AMBIGUOUS|COLUMN_ALREADY_EXISTS"):
+        split_rows(frame, row_plan)[0].collect()
+
+
 def test_parts_of_the_record_are_not_in_the_value(spark):
     row_plan = plan(
         rules={
@@ -73,13 +88,12 @@ def test_parts_of_the_record_are_not_in_the_value(spark):
             "id",
             "double(amount) amount",
             "currency",
-            "verdict",
             "map('h', 'v') hs",
             "date'2024-01-01' day",
         )
     )
     judged = judge_rows(frame, row_plan, key="id", headers="hs", timestamp="day", topic="currency")
-    assert judged.columns == frame.columns
+    assert judged.columns == [*frame.columns, "verdict"]
     [row] = judged.collect()
     assert row.verdict.objections == []
     assert row.verdict.outcome == "accepted"

@@ -29,7 +29,7 @@ WITH_NULLS = (
     '"ts":"2024-07-01T12:34:56.123+02:00","ntz":"2024-07-01T12:34:56.123","bin":"AP8Q",'
     '"st":{"a":1,"n":null},"m":{"k":1,"z":null},"mi":{"1":"x"},"arr":[1,null,3],"empty":[],'
     '"na":null,"nm":null,"deep":[{"t":"2024-01-01T00:00:00.000+01:00","b":"AQ==","d":2.50,'
-    '"m":{"x":"2024-01-01"}}]}'
+    '"m":{"x":"2024-01-01"}}],"verdict":"old"}'
 )
 NULL_COLUMNS = ('"v":null,', '"n":null,', ',"n":null', '"na":null,', '"nm":null,')
 
@@ -68,7 +68,7 @@ def test_parts_of_the_record(spark):
     value = value_of([name for name in columns if name is not None], "null")
     parts = {"value": value, **columns.arguments()}
     [row] = frame.select(*(part.alias(name) for name, part in parts.items())).collect()
-    assert row.value == '{"a":1}'
+    assert row.value == '{"a":1,"verdict":"old"}'
     assert (bytes(row.key), row.headers, row.topic) == (b"\x00\xff", {"h": "v"}, "7")
     assert row.timestamp.date() == dt.date(2024, 1, 1)
 

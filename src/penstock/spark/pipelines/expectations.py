@@ -281,16 +281,18 @@ def kept(frame: DataFrame) -> DataFrame:
 
 
 def quarantined(frame: DataFrame, expectation: Expectation) -> DataFrame:
-    """Return the rows of `with_checks` that fail an expectation: their columns, and `verdict`."""
+    """Return the rows of `with_checks` that fail an expectation: their columns, and `verdict`.
+
+    Spark says so if a column of the query has this name already.
+    """
 
     def is_bad(check: Column) -> Column:
         is_of_it = check["expectation"] == expectation.description
         return is_of_it & (check["action"] == Action.QUARANTINE.value) & ~check["is_met"]
 
     bad = frame.where(functions.exists(CHECKS, is_bad))
-    row = functions.col(ROW).dropFields(VERDICT).alias(ROW)
     verdict = functions.col(VERDICTS)[expectation.description].alias(VERDICT)
-    return bad.select(row, verdict).select(f"{ROW}.*", VERDICT)
+    return bad.select(f"{ROW}.*", verdict)
 
 
 def checked(frame: DataFrame, expectations: Iterable[Expectation], dataset: str) -> DataFrame:

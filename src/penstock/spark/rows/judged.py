@@ -16,7 +16,7 @@ from pyspark.sql.pandas import functions as pandas_functions
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
 from penstock.spark.execution.interpreters import check_workers
-from penstock.spark.frames.added_columns import is_in_pipeline, with_column
+from penstock.spark.frames.added_columns import is_in_pipeline
 from penstock.spark.rows.columns.ways import columns_to_judge
 from penstock.spark.rows.evaluation import TEMPORARY, rows_with_verdicts, verdicts
 from penstock.spark.rows.observed import observed
@@ -52,7 +52,7 @@ def judge_rows(
     `ignoreNullFields=false`, or with `true` if the plan has `nulls="missing"`.
 
     Args:
-        frame: Any columns. A column `verdict` is replaced, and is not part of the value.
+        frame: Any columns, except for one with the name `verdict`.
         plan: From `plan`; or from `load_plan`, with the topic of the rows.
         key: The column that is the record's key: bytes or text, or what Spark casts to text. It is
             not part of the value, and neither are the three that follow.
@@ -116,6 +116,7 @@ def _judged(
     check_rows(frame, function)
     row_plan = row_plan_of(plan, function, has_topics=columns.topic is not None)
     columns.check(function)
+    _check_names(frame, function)
     try:
         value = value_to_judge(frame, row_plan, columns)
         parts = {VALUE: value, **columns.arguments()}
@@ -141,8 +142,7 @@ def value_to_judge(frame: DataFrame, plan: RowPlan, columns: RecordColumns) -> C
     """
     others = [name for name in columns if name is not None]
     value = value_of(others, plan.nulls)
-    is_known = type(frame).__module__.startswith(_PYSPARK) and not is_in_pipeline()
-    if not is_known or not plan.schemas or columns.topic is not None:
+    if not _is_known(frame) or not plan.schemas or columns.topic is not None:
         return value
     try:
         fields = frame.schema.fields
@@ -152,7 +152,7 @@ def value_to_judge(frame: DataFrame, plan: RowPlan, columns: RecordColumns) -> C
     names = columns_to_judge(
         plan.schemas,
         fields,
-        left_out={VERDICT, *others},
+        left_out=set(others),
         keeps_nulls=plan.keeps_nulls,
         zone=zone,
     )
@@ -174,6 +174,30 @@ def check_rows(frame: Any, function: str) -> None:
     check_workers(frame.sparkSession)
 
 
+def _is_known(frame: DataFrame) -> bool:
+    """Return whether the columns of a frame may be looked at."""
+    return type(frame).__module__.startswith(_PYSPARK) and not is_in_pipeline()
+
+
+def _check_names(frame: DataFrame, function: str) -> None:
+    """Check that no column has the name of the verdict's, as far as the columns are known.
+
+    Raises:
+        ConfigurationError: One has.
+    """
+    if not _is_known(frame):
+        return
+    try:
+        names = frame.columns
+    except PySparkException:  # it says so where the frame is evaluated
+        return
+    if VERDICT in map(str.lower, names):
+        raise ConfigurationError(
+            f"{function}: the frame has a column {VERDICT}, as the rows' verdicts have: leave it "
+            f'out, frame.drop("{VERDICT}"), or rename it'
+        )
+
+
 def verdict_on(row: Column, plan: RowPlan) -> Column:
     """Return the verdict on a row that is a struct, for PySpark 4.1 and newer.
 
@@ -190,12 +214,11 @@ def _verdict(parts: dict[str, Column], plan: RowPlan) -> Column:
 
 
 def _by_column(frame: DataFrame, plan: RowPlan, parts: dict[str, Any]) -> DataFrame:
-    return with_column(frame, VERDICT, _verdict(parts, plan))
+    return frame.select("*", _verdict(parts, plan).alias(VERDICT))
 
 
 def _by_rows(frame: DataFrame, plan: RowPlan, parts: dict[str, Any]) -> DataFrame:
-    own = frame.drop(VERDICT)
     added = {TEMPORARY + name: column for name, column in parts.items()}
-    rows = own.select("*", *(column.alias(name) for name, column in added.items()))
-    schema = T.StructType([*own.schema.fields, T.StructField(VERDICT, VERDICT_WITH_OBJECTIONS)])
+    rows = frame.select("*", *(column.alias(name) for name, column in added.items()))
+    schema = T.StructType([*frame.schema.fields, T.StructField(VERDICT, VERDICT_WITH_OBJECTIONS)])
     return rows.mapInArrow(rows_with_verdicts(plan, list(parts)), schema)

@@ -68,13 +68,14 @@ class RecordColumns(NamedTuple):
 
 
 def value_of(left_out: list[str], nulls: str) -> Column:
-    """Return the row as JSON, without some columns, and without `verdict`.
+    """Return the row as JSON, without some columns.
 
     Args:
         left_out: The names of the columns, some of which may be missing.
         nulls: One of `NULLS`.
     """
-    return json_of(F.struct("*").dropFields(VERDICT, *map(quoted, left_out)), nulls)
+    row = F.struct("*")
+    return json_of(row.dropFields(*map(quoted, left_out)) if left_out else row, nulls)
 
 
 def json_of(row: Column, nulls: str) -> Column:
