@@ -212,7 +212,7 @@ def _named_rules(rules: Any) -> _Named:
 def _named_schema(schema: Any) -> _Named:
     if schema is None:
         return
-    from penstock.policies.json_schema.given import GivenSchema  # noqa: PLC0415 - an extra
+    from penstock.policies.given import GivenSchema  # noqa: PLC0415 - an extra
 
     if isinstance(schema, Mapping):
         source: Any = dict(schema)
@@ -228,7 +228,7 @@ def _named_schema(schema: Any) -> _Named:
 def _named_contract(contract: Any) -> _Named:
     if contract is None:
         return
-    from penstock.policies.data_contract.given import GivenContract  # noqa: PLC0415 - an extra
+    from penstock.policies.given import GivenContract  # noqa: PLC0415 - an extra
 
     file = _file(contract, "contract", "the path of a contract")
     try:

@@ -1,25 +1,47 @@
-"""`JsonSchema` with a schema that is given as an object, with everything that it refers to.
+"""`JsonSchema` and `DataContract` with what they judge by, for where its files are not.
 
-It can be pickled: what it refers to is read where it is made, and where it judges no file is
-needed.
+Such a policy can be pickled: files are read where it is made, and where it judges none is needed.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urljoin
 
+from penstock.policies.data_contract.errors import ContractError
+from penstock.policies.data_contract.policy import CONTRACT, DataContract
 from penstock.policies.json_schema.documents import ROOT, SchemaDocuments, SchemaError, parsed
 from penstock.policies.json_schema.files import SchemaFiles
 from penstock.policies.json_schema.policy import JsonSchema, TopicChecks
 from penstock.policies.json_schema.settings import JsonSchemaSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from penstock.policies.data_contract.document import Contract
+
 _NAME: Final = "the schema"
+_OF_SCHEMAS: Final = "json-schema"
+
+
+@contextmanager
+def _as_value_errors(extra: str) -> Iterator[None]:
+    """Raise a ValueError for a file that cannot be used, or a missing package.
+
+    Args:
+        extra: That which has the packages.
+    """
+    try:
+        yield
+    except (SchemaError, ContractError) as error:
+        raise ValueError(str(error)) from None
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"there is no module {error.name}: install penstock-kafka[{extra}]"
+        ) from None
 
 
 class SchemaObject(SchemaDocuments):
@@ -61,13 +83,11 @@ class GivenSchema(JsonSchema):
         Raises:
             ValueError: It cannot be used, or a package is missing.
         """
-        try:
+        with _as_value_errors(_OF_SCHEMAS):
             if isinstance(schema, dict):
                 policy = cls(SchemaObject(schema))
             else:
                 policy = cls(SchemaFiles(schema.parent, schema.name))  # type: ignore[union-attr]
-        except SchemaError as error:
-            raise ValueError(str(error)) from None
         policy.configure({})
         return policy
 
@@ -77,17 +97,11 @@ class GivenSchema(JsonSchema):
         Raises:
             ValueError: It cannot be used, or a package is missing.
         """
-        try:
-            from penstock.policies.json_schema.check import compile_check  # noqa: PLC0415
-        except ModuleNotFoundError as error:
-            raise ValueError(
-                f"there is no module {error.name}: install penstock-kafka[json-schema]"
-            ) from None
         self._settings = JsonSchemaSettings.read(configs)
-        try:
+        with _as_value_errors(_OF_SCHEMAS):
+            from penstock.policies.json_schema.check import compile_check  # noqa: PLC0415
+
             check = compile_check(self._documents, formats=self._settings.formats)
-        except SchemaError as error:
-            raise ValueError(str(error)) from None
         self._topic_checks = TopicChecks(None, check)
 
     def _of(self, text: str) -> TopicChecks:
@@ -96,3 +110,42 @@ class GivenSchema(JsonSchema):
 
     def __reduce__(self) -> tuple[type[GivenSchema], tuple[SchemaDocuments]]:
         return type(self), (self._documents,)
+
+
+class GivenContract(DataContract):
+    """Refuses records whose value does not fulfil a contract that it was given."""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        super().__init__()
+        self._name_of_file = name
+        self._data = data
+
+    @classmethod
+    def of(cls, file: Path) -> GivenContract:
+        """Return the policy of a contract's file.
+
+        Raises:
+            ValueError: It cannot be used, or a package is missing.
+        """
+        with _as_value_errors("contracts"):
+            from penstock.policies.data_contract.document import read_file  # noqa: PLC0415
+
+            policy = cls(file.name, read_file(file, file.name))
+        policy.configure({})
+        return policy
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Compile all objects of the contract.
+
+        Raises:
+            ValueError: It cannot be used, or a package is missing.
+        """
+        super().configure({**configs, CONTRACT: self._name_of_file})
+
+    def _read(self, name: str) -> Contract:
+        from penstock.policies.data_contract.document import contract_of  # noqa: PLC0415
+
+        return contract_of(name, self._data)
+
+    def __reduce__(self) -> tuple[type[GivenContract], tuple[str, bytes]]:
+        return type(self), (self._name_of_file, self._data)

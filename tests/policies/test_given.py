@@ -1,4 +1,4 @@
-"""A schema that is given as an object, or with all of its files, is pickled and judges without."""
+"""Schemas and contracts that are pickled with their content judge without their files."""
 
 import json
 import pickle
@@ -6,12 +6,23 @@ import shutil
 
 import pytest
 
-from penstock.policies import JsonSchema
-from penstock.policies.json_schema.given import GivenSchema
+from penstock.policies import DataContract, JsonSchema
+from penstock.policies.given import GivenContract, GivenSchema
 from penstock.policy.testing import judge
 
 pytestmark = pytest.mark.unit
 SCHEMA = {"properties": {"amount": {"type": "number", "minimum": 0}}}
+CONTRACT = """
+apiVersion: v3.1.0
+kind: DataContract
+id: orders
+version: 1.0.0
+status: active
+schema:
+  - name: orders
+    properties:
+      - {name: id, logicalType: integer, required: true}
+"""
 VALUES = [b'{"amount": 1}', b'{"amount": -1}', b'{"amount": "1"}', b"{", b'{"a": {"b": 1}}', None]
 
 
@@ -53,7 +64,7 @@ def test_a_file_is_sent_with_those_that_it_refers_to(tmp_path):
         ({"const": {1, 2}}, "not JSON"),
     ],
 )
-def test_errors(schema, text):
+def test_errors_of_schemas(schema, text):
     with pytest.raises(ValueError, match=text):
         GivenSchema.of(schema)
 
@@ -61,3 +72,23 @@ def test_errors(schema, text):
 def test_a_missing_file(tmp_path):
     with pytest.raises(ValueError, match=r"no.json: the folder of schemas does not have this file"):
         GivenSchema.of(tmp_path / "no.json")
+
+
+def test_a_contract_judges_as_its_file(tmp_path):
+    file = tmp_path / "orders.yaml"
+    file.write_text(CONTRACT)
+    values = [json.dumps(value).encode() for value in ({"id": 1}, {"id": "x"}, {})] + [b"{"]
+    expected = judge(DataContract, values, configs={"contract": str(file)})
+    data = pickle.dumps(GivenContract.of(file))
+    file.unlink()
+    found = judge(pickle.loads(data), values)
+    assert [verdict.message for verdict in found] == [verdict.message for verdict in expected]
+    assert [verdict.outcome for verdict in found] == ["accepted", *["refused"] * 3]
+
+
+def test_errors_of_contracts(tmp_path):
+    with pytest.raises(ValueError, match=r"no.yaml cannot be read: No such file"):
+        GivenContract.of(tmp_path / "no.yaml")
+    (tmp_path / "x.yaml").write_text("kind: other")
+    with pytest.raises(ValueError, match=r"x\.yaml"):
+        GivenContract.of(tmp_path / "x.yaml")
