@@ -25,7 +25,7 @@ from penstock.cli.jobs.arguments import (
 )
 from penstock.cli.jobs.job import show_counts, warn
 from penstock.cli.jobs.local_job import LocalJob
-from penstock.cli.jobs.row_input import TOPIC, add_rows_arguments, check_rows_options, rows_of
+from penstock.cli.jobs.row_input import add_rows_arguments, check_rows_options, rows_of
 from penstock.cli.jobs.spark_job import job, on_spark
 from penstock.cli.jobs.stream_lines import one_line
 from penstock.cli.output.policy_output import policies_run
@@ -33,7 +33,7 @@ from penstock.cli.output.printable import printable
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.globs import is_glob
 from penstock.engine.verdict import OF_RECORDS, Outcome
-from penstock.jobs.locations import TABLE
+from penstock.jobs.locations import TABLE, TOPIC_OF_ROWS
 
 if TYPE_CHECKING:
     import argparse
@@ -171,7 +171,7 @@ def run(options: argparse.Namespace) -> int:
 def _rows(options: argparse.Namespace) -> int:
     check_rows_options(options, _NOT_FOR_ROWS)
     baseline = _baseline(options)
-    options.topic = options.topic or TOPIC
+    options.topic = options.topic or TOPIC_OF_ROWS
     _check_folders(options)
     from penstock.jobs.plan import load_plan  # noqa: PLC0415
 
@@ -317,7 +317,8 @@ def _check_baseline_of_rows(options: argparse.Namespace, report: Report) -> None
     sources = {source.rstrip("/") for source in (options.input or "", about.source)}
     has_table = any(source.startswith(TABLE) for source in sources)
     is_same = len(sources) == 1 or (options.topic is not None and not has_table)
-    if about.is_rows != options.rows or (options.topic or TOPIC) not in topics or not is_same:
+    is_same &= about.is_rows == options.rows and (options.topic or TOPIC_OF_ROWS) in topics
+    if not is_same:
         raise ConfigurationError(
             f"--baseline {options.baseline}: it is about {about.unit} of {about.source}, topic "
             f"{', '.join(topics)}; name the report.json of an earlier audit of the same (of other "

@@ -24,11 +24,12 @@ from penstock.cli.jobs.arguments import (
     ratio,
 )
 from penstock.cli.jobs.job import check_no_range
-from penstock.cli.jobs.row_input import TOPIC, add_rows_arguments, check_rows_options, rows_of
+from penstock.cli.jobs.row_input import add_rows_arguments, check_rows_options, rows_of
 from penstock.cli.output.printable import printable
 from penstock.cli.output.record_lines import records_in_file
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.globs import is_topic_name
+from penstock.jobs.locations import TOPIC_OF_ROWS
 from penstock.jobs.plan import policies_of
 from penstock.jobs.topics.excerpt import excerpt
 from penstock.jobs.topics.excerpt_reading import Reading, reader_of
@@ -141,7 +142,7 @@ def _check(options: argparse.Namespace) -> None:
     """
     if options.rows:
         check_rows_options(options, _NOT_FOR_ROWS)
-        options.topic = options.topic or TOPIC
+        options.topic = options.topic or TOPIC_OF_ROWS
         if options.file is not None:
             policies_of(options.file, needs_cluster=False)
         return

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 TABLE: Final = "table:"
 """What the location of a table begins with."""
+TOPIC_OF_ROWS: Final = "rows"
+"""The topic that rows of any columns are of, where none is named."""
 _URL: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*:)(.*)")
 
 

@@ -161,8 +161,6 @@ def test_rules_of_the_wire_judge_rows_and_quarantine_them(project, spark):
 
 
 FUNCTIONS = """
-from pyspark.sql import functions as F
-
 from penstock.spark import apply, judge, judge_rows, load_plan, plan
 
 POSITIVE = plan(rules={"positive": "value.amount > 0"})
@@ -178,7 +176,7 @@ def named():
 
 @dp.table
 def rows():
-    return judge_rows(spark.readStream.table("raw").select("*", F.lit(1).alias("verdict")), POSITIVE)
+    return judge_rows(spark.readStream.table("raw"), POSITIVE)
 
 @dp.table
 def records_judged():

@@ -182,7 +182,8 @@ def check_no_range(start: str, end: str) -> None:
     for option, value, default in (("--from", start, "earliest"), ("--to", end, "latest")):
         if value != default:
             raise ConfigurationError(
-                f"{option} {value}: with --input all records are read; {option} needs --topic"
+                f"{option} {value}: with --input all records are read; leave out {option}, or "
+                "--input"
             )
 
 

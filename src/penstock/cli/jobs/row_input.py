@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from penstock.cli.jobs.session import CommandSession, quiet_spark, reported
 from penstock.configuration import ConfigurationError
 from penstock.configuration.globs import is_topic_name
-from penstock.jobs.locations import TABLE
+from penstock.jobs.locations import TABLE, TOPIC_OF_ROWS
 from penstock.progress import Progress
 
 if TYPE_CHECKING:
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-TOPIC: Final = "rows"
-"""The topic that rows are of, where none is named: as for `penstock.spark.plan`."""
-
 
 def add_rows_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the option."""
@@ -27,7 +24,7 @@ def add_rows_arguments(parser: argparse.ArgumentParser) -> None:
         "--rows",
         action="store_true",
         help="with --input: rows of any columns, each a record whose value is the row as JSON; "
-        f"--topic names the topic that they are of (default {TOPIC}); on Spark",
+        f"--topic names the topic that they are of (default {TOPIC_OF_ROWS}); on Spark",
     )
 
 
@@ -45,7 +42,7 @@ def check_rows_options(options: argparse.Namespace, unused: Mapping[str, str]) -
     for option, why in unused.items():
         if getattr(options, option.removeprefix("--").replace("-", "_")):
             raise ConfigurationError(f"--rows and {option}: {why}")
-    if not is_topic_name(topic := options.topic or TOPIC):
+    if not is_topic_name(topic := options.topic or TOPIC_OF_ROWS):
         raise ConfigurationError(
             f"--topic {topic}: with --rows, name the topic that they are of, with letters, digits, "
             "., _ and -"

@@ -18,6 +18,7 @@ from penstock.configuration.policy_classes import PolicyClass
 from penstock.configuration.topic_keys import POLICIES, RECORDS_POLICY
 from penstock.engine.chain import Chain
 from penstock.jobs.evaluation import Evaluator
+from penstock.jobs.locations import TOPIC_OF_ROWS
 from penstock.jobs.plan import RecordPlan, plan_of
 from penstock.spark.rows.pickled import pickled
 from penstock.spark.rows.values import NULLS
@@ -99,7 +100,7 @@ def plan(
     schema: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     contract: str | os.PathLike[str] | None = None,
     policies: Iterable[type | object] = (),
-    topic: str = "rows",
+    topic: str = TOPIC_OF_ROWS,
     nulls: str = "null",
 ) -> RowPlan:
     """Return what rows are judged by, all of it together. It needs no cluster and no session.
