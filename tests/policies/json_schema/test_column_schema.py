@@ -1,11 +1,17 @@
 """What built-in policies say to judges of columns."""
 
+from uuid import UUID
+
 import pytest
 
+from penstock.engine.columns import columns_of
+from penstock.engine.interceptors.policy_batch import PolicyBatch
 from penstock.policies import DataContract, JsonSchema, Required, Rules
 from penstock.policies.json_schema.column_schema import names_read
+from penstock.policy import Record, TopicIdPartition, TopicMetadata
 
 pytestmark = pytest.mark.unit
+TOPIC = TopicMetadata(TopicIdPartition(UUID(int=1), "orders", 0), "any.json", {})
 CONTRACT = """
 apiVersion: v3.0.2
 kind: DataContract
@@ -68,3 +74,15 @@ def test_schemas_and_contracts(tmp_path):
     contract = DataContract()
     contract.use_folder(tmp_path)
     assert of_policy(contract, {"contract": "orders.yaml"}).fields == {"id"}
+
+
+def test_schemas_whose_reasons_depend_on_the_size_of_a_text_read_all_of_it(tmp_path):
+    """Of a text of some MB, not all reasons why it fits none of the alternatives are gathered."""
+    (tmp_path / "any.json").write_text('{"properties": {"a": {"anyOf": [{"minimum": 0}, false]}}}')
+    policy = JsonSchema()
+    policy.use_folder(tmp_path)
+    assert of_policy(policy, {}, "any.json").fields is None
+    texts = [b'{"a": -1, "b": "%s"}' % (b"x" * size) for size in (1, 5_000_000)]
+    records = columns_of([Record(-1, None, text) for text in texts])
+    found = policy.objections_of_rules(TOPIC, PolicyBatch(records))
+    assert [objection.position for objection in found] == [0]

@@ -66,8 +66,11 @@ class NativeCheck:
     @property
     def column_schema(self) -> ColumnSchema:
         """The result of `check.Check.column_schema`."""
-        files = self._files
-        return ColumnSchema(files.schema, files.draft, self._formats, names_read(files.schema))
+        files, library = self._files, self._library
+        # Where reasons may take long, whether they are gathered depends on the whole text's size.
+        is_linear = library is None or library.work.is_linear
+        fields = names_read(files.schema) if is_linear else None
+        return ColumnSchema(files.schema, files.draft, self._formats, fields)
 
     def judge_natively(
         self, judge: NativeJudge, *, keys: bool, accepts_null: bool, longest: int | None = None
