@@ -15,7 +15,12 @@ import pyarrow as pa
 
 from penstock.engine.all_objections import joined
 from penstock.jobs.evaluation import Evaluator, close_all, evaluator_of, task_ended
-from penstock.spark.frames.rows import Rows, runs, verdict_array, verdict_with_objections
+from penstock.spark.frames.arrow_records import (
+    ArrowRecords,
+    runs,
+    verdict_array,
+    verdict_with_objections,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +57,7 @@ def judge_by_all(
     evaluator: Evaluator, columns: dict[str, pa.Array], topic: str | None
 ) -> pa.StructArray:
     """Return the verdicts about a batch, with all objections to each record."""
-    rows = Rows(columns)
+    rows = ArrowRecords(columns)
     parts = []
     topics = columns["topic"] if topic is None else topic
     for start, end, row_topic, partition in runs(topics, columns["partition"]):
@@ -78,7 +83,7 @@ def apply(evaluator: Evaluator, columns: dict[str, pa.Array], topic: str | None)
 def _judge_each(
     evaluator: Evaluator, columns: dict[str, pa.Array], one_topic: str | None
 ) -> tuple[list[tuple[int, PolicyVerdict]], list[tuple[int, KeysAndValues]]]:
-    rows = Rows(columns)
+    rows = ArrowRecords(columns)
     verdicts: list[tuple[int, PolicyVerdict]] = []
     replaced = []
     topics = columns["topic"] if one_topic is None else one_topic

@@ -5,7 +5,7 @@ import pytest
 
 from penstock.engine.all_objections import AllVerdicts, NamedObjection
 from penstock.engine.verdict import Outcome, PolicyVerdict
-from penstock.spark.frames.rows import Rows, verdict_with_objections
+from penstock.spark.frames.arrow_records import ArrowRecords, verdict_with_objections
 
 pytestmark = pytest.mark.unit
 
@@ -14,7 +14,7 @@ def test_timestamps_of_every_year_are_in_ms_rounded_down():
     micros = [0, 999, -1, -1000, -1001, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), None]
     column = pa.array(micros, pa.int64()).cast(pa.timestamp("us", "UTC"))
     expected = [-1 if micro is None else micro // 1000 for micro in micros]
-    rows = Rows({"timestamp": column})
+    rows = ArrowRecords({"timestamp": column})
     assert list(rows.columns(0, len(micros)).timestamps) == expected
     assert list(rows.columns(5, len(micros)).timestamps) == expected[5:]
 
@@ -26,7 +26,9 @@ def test_a_far_timestamp_is_that_of_the_last_header():
     own = [{"key": "a", "value": b"1"}]
     far = [*own, {"key": "__penstock.timestamp", "value": b"%d" % -(2**62)}]
     times = pa.array([5_000, None, None, 7_000, None], pa.timestamp("us", "UTC"))
-    rows = Rows({"timestamp": times, "headers": pa.array([far, far, own, None, None], HEADERS)})
+    rows = ArrowRecords(
+        {"timestamp": times, "headers": pa.array([far, far, own, None, None], HEADERS)}
+    )
     columns = rows.columns(0, 5)
     assert list(columns.timestamps) == [5, -(2**62), -1, 7, -1]
     assert [len(headers) for headers in columns.headers] == [2, 1, 1, 0, 0]
@@ -34,7 +36,7 @@ def test_a_far_timestamp_is_that_of_the_last_header():
     assert (list(later.timestamps), [len(headers) for headers in later.headers]) == (
         [-(2**62), -1], [1, 1],
     )  # fmt: skip
-    without = Rows({"timestamp": times}, no_time=9)
+    without = ArrowRecords({"timestamp": times}, no_time=9)
     assert list(without.columns(0, 5).timestamps) == [5, 9, 9, 7, 9]
 
 

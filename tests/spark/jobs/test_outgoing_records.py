@@ -11,7 +11,7 @@ from penstock.jobs.rows.arrow import SCHEMA, batch_of, rows_of
 from penstock.jobs.rows.records import RecordRow
 from penstock.jobs.rows.row_jobs import OutgoingRow, split_rows
 from penstock.policy import Header
-from penstock.spark.frames.rows import verdict_array
+from penstock.spark.frames.arrow_records import verdict_array
 from penstock.spark.jobs.outgoing_records import outgoing
 
 NAMES = [

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.policy import BrokerRecordValidator, InvalidRecordException
-from penstock.spark.rows.evaluation import rows_with_verdicts, verdicts
+from penstock.spark.rows.batches import rows_with_verdicts, verdicts
 from penstock.spark.rows.plan import plan
 
 TEXTS = pa.array(['{"amount":1}', '{"amount":-1}', '{"amount":null}'])

@@ -19,7 +19,7 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import dropped, refused_record
 from penstock.kafka.records.stored_batch import read_stored_batch
 from penstock.policy import Header, Record
-from penstock.spark.frames.rows import Rows
+from penstock.spark.frames.arrow_records import ArrowRecords
 from penstock.spark.source.rows import TYPES, RowBatches, check_types
 from tests.kafka.records.encoding import encode_batch
 from tests.kafka.records.implementations import IMPLEMENTATIONS, use
@@ -109,7 +109,9 @@ def test_a_timestamp_that_spark_cannot_have_is_null_and_in_a_header():
     assert made.column("headers").to_pylist() == [None] * 3 + [
         [{"key": "__penstock.timestamp", "value": b"%d" % timestamp}] for timestamp in given[3:]
     ]
-    columns = Rows(dict(zip(made.schema.names, made.columns, strict=True))).columns(0, len(given))
+    columns = ArrowRecords(dict(zip(made.schema.names, made.columns, strict=True))).columns(
+        0, len(given)
+    )
     assert list(columns.timestamps) == given
     assert not any(columns.headers)
 

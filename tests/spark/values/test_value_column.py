@@ -10,7 +10,7 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome, PolicyVerdict
 from penstock.policies.decoded.errors import NotDecodedError
 from penstock.policy import RetriableException
-from penstock.spark.frames.rows import verdict_array
+from penstock.spark.frames.arrow_records import verdict_array
 from penstock.spark.values.value_column import PARSED, ValueColumn
 
 pytestmark = pytest.mark.unit

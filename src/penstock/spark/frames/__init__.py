@@ -1,1 +1,1 @@
-"""Rows and columns of frames, and files and tables as frames."""
+"""Records and their columns in frames, and files and tables as frames."""

@@ -46,8 +46,8 @@ _MICROS: Final = 1000
 _ACCEPTED: Final = {"outcome": Outcome.ACCEPTED.value, "policy": None, "code": 0, "message": None}
 
 
-class RowRun(NamedTuple):
-    """Consecutive rows of one partition: from `start` to before `end`."""
+class RecordRun(NamedTuple):
+    """Consecutive records of one partition: from `start` to before `end`."""
 
     start: int
     end: int
@@ -55,7 +55,7 @@ class RowRun(NamedTuple):
     partition: int
 
 
-def runs(topics: pa.Array | str, partitions: pa.Array) -> Iterator[RowRun]:
+def runs(topics: pa.Array | str, partitions: pa.Array) -> Iterator[RecordRun]:
     """Cut rows where topic or partition changes.
 
     Args:
@@ -70,7 +70,7 @@ def runs(topics: pa.Array | str, partitions: pa.Array) -> Iterator[RowRun]:
     for start, end in pairwise([0, *sorted(ends)]):
         topic = topics if isinstance(topics, str) else topics[start].as_py()
         partition = partitions[start].as_py()
-        yield RowRun(start, end, topic, -1 if partition is None else partition)
+        yield RecordRun(start, end, topic, -1 if partition is None else partition)
 
 
 class _OnDemand:
@@ -94,8 +94,8 @@ class _OnDemand:
         return self._make()
 
 
-class Rows:
-    """A batch of Spark's rows, with only the columns that a plan needs."""
+class ArrowRecords:
+    """A batch of records in Arrow, with only the columns that a plan needs."""
 
     def __init__(self, arrays: dict[str, pa.Array], *, no_time: int = -1) -> None:
         """Take columns.

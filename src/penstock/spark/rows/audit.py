@@ -17,7 +17,7 @@ from penstock.jobs.rows.row_counts import LABEL_MAX, RowCounts, RuleKey
 from penstock.jobs.subject import subject_of
 from penstock.spark.arguments import check_text
 from penstock.spark.jobs.data_sets import measure_frame
-from penstock.spark.rows.evaluation import judged_rows
+from penstock.spark.rows.batches import judged_rows
 from penstock.spark.rows.judged import check_rows, value_to_judge
 from penstock.spark.rows.plan import row_plan_of
 from penstock.spark.rows.values import VALUE, RecordColumns, quoted, value_of

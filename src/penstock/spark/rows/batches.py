@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.engine.all_objections import AllVerdicts, joined, moved
 from penstock.jobs.evaluation import evaluator_of, task_ended
-from penstock.spark.frames.rows import Rows, runs, verdict_with_objections
+from penstock.spark.frames.arrow_records import ArrowRecords, runs, verdict_with_objections
 from penstock.spark.rows.columns.row_texts import row_texts
 from penstock.spark.rows.columns.schema_judge import SchemaJudge
 
@@ -58,7 +58,7 @@ def judged_rows(evaluator: Evaluator, plan: RowPlan, parts: Mapping[str, pa.Arra
 def _judged(evaluator: Evaluator, parts: Mapping[str, pa.Array], topic: str | None) -> AllVerdicts:
     columns = {name: _as_of_records(name, array) for name, array in parts.items()}
     count = len(columns["value"])
-    rows = Rows(columns)
+    rows = ArrowRecords(columns)
     partitions = pa.repeat(pa.scalar(_PARTITION, pa.int32()), count)
     return joined(
         (start, evaluator.judge_by_all(row_topic, partition, rows.columns(start, end)))

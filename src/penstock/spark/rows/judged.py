@@ -17,8 +17,8 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
 from penstock.spark.execution.interpreters import check_workers
 from penstock.spark.frames.added_columns import is_in_pipeline
+from penstock.spark.rows.batches import TEMPORARY, rows_with_verdicts, verdicts
 from penstock.spark.rows.columns.ways import columns_to_judge
-from penstock.spark.rows.evaluation import TEMPORARY, rows_with_verdicts, verdicts
 from penstock.spark.rows.observed import observed
 from penstock.spark.rows.plan import row_plan_of
 from penstock.spark.rows.values import VALUE, VERDICT, RecordColumns, json_of, quoted, value_of

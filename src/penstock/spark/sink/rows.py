@@ -15,7 +15,7 @@ from penstock.engine.verdict import REJECTED, Outcome, PolicyVerdict
 from penstock.jobs.batches.gathered_records import GatheredRecord, GatheredRecords, partition_for
 from penstock.kafka.client.protocol.produced_batches import BatchSource
 from penstock.spark.execution.failures import SparkError
-from penstock.spark.frames.rows import Rows, runs
+from penstock.spark.frames.arrow_records import ArrowRecords, runs
 from penstock.spark.source.rows import TYPES
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class OutgoingRows:
     def _judged(self, arrays: dict[str, pa.Array]) -> Iterator[None]:
         """Judge rows and keep them, a partition at a time."""
         now = int(self._clock() * 1000)
-        rows = Rows(arrays, no_time=now)
+        rows = ArrowRecords(arrays, no_time=now)
         for start, end, _, partition in runs(self._accepted.topic, arrays["partition"]):
             columns = rows.columns(start, end)
             sources = self._sources(arrays, start, end)

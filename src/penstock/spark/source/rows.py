@@ -11,8 +11,8 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.stored_columns import StoredColumns
 from penstock.jobs.rows.arrow import headers_array
 from penstock.jobs.rows.far_times import is_far, with_far_time
+from penstock.spark.frames.arrow_records import VERDICT_TYPE, verdict_array
 from penstock.spark.frames.kafka_columns import COLUMNS
-from penstock.spark.frames.rows import VERDICT_TYPE, verdict_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

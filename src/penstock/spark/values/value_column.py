@@ -22,7 +22,7 @@ from penstock.kafka.error_codes import INVALID_RECORD
 from penstock.policies.decoded.errors import NotDecodedError, NotJsonError
 from penstock.policies.decoded.json_texts import read_json
 from penstock.policy import RetriableException
-from penstock.spark.frames.rows import Rows, runs
+from penstock.spark.frames.arrow_records import ArrowRecords, runs
 from penstock.spark.values.conversion import (
     OF_REQUIRED,
     REQUIRED,
@@ -114,7 +114,7 @@ class ValueColumn:
         accepted = pc.equal(outcomes, Outcome.ACCEPTED.value).to_pylist()
         parsed: list[Any] = []
         misfits: dict[int, str] = {}
-        rows = Rows(columns)
+        rows = ArrowRecords(columns)
         for start, end, record_topic, _ in runs(topic or columns["topic"], columns["partition"]):
             some = rows.columns(start, end)
             reader = reader_of(record_topic)

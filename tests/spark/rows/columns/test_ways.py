@@ -12,10 +12,10 @@ from penstock.jobs.evaluation import Evaluator
 from penstock.policies.json_schema.column_schema import ColumnSchema, names_read
 from penstock.spark import judge_rows, plan
 from penstock.spark.rows import judged as module
+from penstock.spark.rows.batches import judged_rows
 from penstock.spark.rows.columns.row_texts import row_texts
 from penstock.spark.rows.columns.schema_judge import SchemaJudge
 from penstock.spark.rows.columns.ways import columns_to_judge
-from penstock.spark.rows.evaluation import judged_rows
 from penstock.spark.rows.values import RecordColumns
 from tests.spark.rows import generated
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from penstock.kafka.cluster.ranges import Partition
 from penstock.spark.execution.failures import SparkError
-from penstock.spark.frames.rows import runs
+from penstock.spark.frames.arrow_records import runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
