@@ -1,4 +1,4 @@
-"""Schemas that replace conditions: the condition is true for every value that fits."""
+"""Schemas that replace conditions: the condition is true, or false, for every value that fits."""
 
 import json
 
@@ -20,11 +20,16 @@ def program(text):
     return LANGUAGE.compile(text, only_bool=True)
 
 
-def holds(found, document):
+def result(found, document):
+    """Return what a condition says about a value; None if it has no result."""
     try:
-        return found.holds(Variables({"value": document})) is True
+        return found.holds(Variables({"value": document}))
     except EvaluationError:
-        return False
+        return None
+
+
+def holds(found, document):
+    return result(found, document) is True
 
 
 def fits(schema, data):
@@ -159,7 +164,7 @@ CONDITIONS = st.recursive(
 @pytest.mark.thorough
 @settings(max_examples=1500)
 @given(CONDITIONS, st.lists(DOCUMENTS, min_size=1, max_size=12))
-def test_the_condition_is_true_for_values_that_fit_the_schema(text, documents):
+def test_the_condition_is_true_or_false_for_values_that_fit_the_schema(text, documents):
     try:
         found = program(text)
     except ValueError:
@@ -167,11 +172,12 @@ def test_the_condition_is_true_for_values_that_fit_the_schema(text, documents):
     except Exception as error:  # a condition that CEL's check refuses
         assert type(error).__name__ == "InvalidSchemaError", error
         return
-    schema = schema_of(found.tree)
-    if schema is None:
-        return
-    check = compile_made(schema)
-    for document in documents:
-        data = json.dumps(document).encode()
-        if next(iter(check.refused((data,))), None) is None:
-            assert holds(found, orjson.loads(data)), (text, data, schema)
+    for expected in (True, False):
+        schema = schema_of(found.tree, holds=expected)
+        if schema is None:
+            continue
+        check = compile_made(schema)
+        for document in documents:
+            data = json.dumps(document).encode()
+            if next(iter(check.refused((data,))), None) is None:
+                assert result(found, orjson.loads(data)) is expected, (text, data, schema)

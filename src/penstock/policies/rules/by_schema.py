@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -9,7 +10,7 @@ from penstock.policies.json_schema.made import compile_made
 from penstock.policies.rules.schemas import all_of, schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.policies.json_schema.check import Check
     from penstock.policies.rules.condition import Condition
@@ -29,35 +30,62 @@ class BySchema:
             too much work.
     """
 
-    def __init__(self, schemas: Mapping[int, Schema], longest: float) -> None:
+    def __init__(
+        self, schemas: Mapping[int, Schema], false_schemas: Mapping[int, Schema], longest: float
+    ) -> None:
         """Compile the schemas of conditions.
 
         Args:
             schemas: By the positions of the conditions.
+            false_schemas: Those of values for which conditions are false.
+            longest: See the attribute.
 
         Raises:
             ValueError: They cannot be used.
         """
         self._schemas = schemas
+        self._false_schemas = false_schemas
         self.conditions = frozenset(schemas)
         self.check = compile_made(all_of(list(schemas.values())))
         self.longest = longest
 
-    def not_known(self, values: Sequence[bytes | None]) -> dict[int, Collection[int]]:
-        """Return for which values which conditions have to be evaluated, by position."""
+    def not_true(self, values: Sequence[bytes | None]) -> dict[int, dict[int, bool]]:
+        """Return which conditions may not be true, by the positions of values.
+
+        With each condition comes whether it is known to be false; if not, it has to be evaluated.
+        """
         refused = self.check.unfit(values)
-        not_known: dict[int, Collection[int]] = {}
+        not_true: dict[int, dict[int, bool]] = {}
         if refused:
-            not_known = {position: set() for position in refused}
+            not_true = {position: {} for position in refused}
             texts = [values[position] for position in refused]
             for condition, check in self._checks.items():
-                for index in check.unfit(texts):
-                    not_known[refused[index]].add(condition)  # type: ignore[attr-defined]
+                unfit = check.unfit(texts)
+                flags = self._false(condition, [texts[index] for index in unfit])
+                for index, is_false in zip(unfit, flags, strict=True):
+                    not_true[refused[index]][condition] = is_false
         if self._longest_of(values) > self.longest:
             for position, value in enumerate(values):
                 if value is not None and len(value) > self.longest:
-                    not_known[position] = self.conditions
-        return not_known
+                    not_true[position] = dict.fromkeys(self.conditions, False)
+        return not_true
+
+    def _false(self, condition: int, texts: Sequence[bytes | None]) -> Sequence[bool]:
+        """Return for which values a condition is known to be false."""
+        check = self._opposites.get(condition)
+        if check is None or not texts:
+            return [False] * len(texts)
+        others = frozenset(check.unfit(texts))
+        return [index not in others for index in range(len(texts))]
+
+    @cached_property
+    def _opposites(self) -> Mapping[int, Check]:
+        """The judges of values for which single conditions are false, where there are such."""
+        checks = {}
+        for position, schema in self._false_schemas.items():
+            with suppress(ValueError):
+                checks[position] = compile_made(schema)
+        return checks
 
     @cached_property
     def _checks(self) -> Mapping[int, Check]:
@@ -79,15 +107,18 @@ def by_schema(conditions: Sequence[Condition]) -> BySchema | None:
     Args:
         conditions: Those of a policy whose values are JSON.
     """
-    schemas = {}
+    schemas, false_schemas = {}, {}
     for position, condition in enumerate(conditions):
         schema = schema_of(condition.tree) if condition.reads == {"value"} else None
         if schema is not None:
             schemas[position] = schema
+            opposite = schema_of(condition.tree, holds=False)
+            if opposite is not None:
+                false_schemas[position] = opposite
     if not schemas:
         return None
     longest = min(conditions[position].always_allowed for position in schemas) / _BYTES_OF_WEIGHT
     try:
-        return BySchema(schemas, longest)
+        return BySchema(schemas, false_schemas, longest)
     except ValueError:
         return None

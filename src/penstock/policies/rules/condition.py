@@ -75,11 +75,32 @@ class Condition:
             result = self._program.holds(variables)
         except EvaluationError as error:
             return self.without_result(error)
-        return None if result is True else f"{self._title} failed: {self._failure_text}"
+        return None if result is True else self.failed_text
+
+    @property
+    def failed_text(self) -> str:
+        """The message if the condition is false."""
+        return f"{self._title} failed: {self._failure_text}"
 
     def without_result(self, error: EvaluationError) -> str:
         """Return the message for a condition that is neither true nor false."""
         return f"{self._title} has no result: {error}: {self._failure_text}"
+
+
+class KnownFalse(Condition):
+    """A condition, for records for which it is known to be false."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, condition: Condition) -> None:
+        self.name, self.key, self.fields = condition.name, condition.key, condition.fields
+        self.reads = frozenset()
+        self._text = condition.failed_text
+
+    def objection(self, variables: Variables) -> str:
+        """Return the message."""
+        del variables
+        return self._text
 
 
 def compile_conditions(

@@ -45,7 +45,7 @@ from penstock.policy import ALL, ClientContext, RecordIntrospectionHints
 from penstock.policy import RecordValidationPolicyWithContext as Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.policies.by_columns import NativeJudge, RecordColumns
     from penstock.policies.decoded.readers import ValueReader
@@ -259,7 +259,7 @@ class Rules(Policy):
 
     def _compile(self, settings: RulesSettings, configs: Mapping[str, str]) -> None:
         from penstock.policies.rules.by_schema import by_schema  # noqa: PLC0415 - an extra
-        from penstock.policies.rules.condition import compile_conditions  # noqa: PLC0415
+        from penstock.policies.rules.condition import KnownFalse, compile_conditions  # noqa: PLC0415
         from penstock.policies.rules.formats import reader_of  # noqa: PLC0415
         from penstock.policies.rules.paths import divides_fields, fields_read  # noqa: PLC0415
         from penstock.policies.rules.variables import OF_BATCHES, OF_RECORDS  # noqa: PLC0415
@@ -309,6 +309,7 @@ class Rules(Policy):
         )
         is_json = settings.value_format is Format.JSON
         self._by_schema = by_schema(self._of_records) if is_json else None
+        self._known_false = [KnownFalse(condition) for condition in self._of_records]
 
     def _shared(self, topic: TopicMetadata, client: ClientContext) -> dict[str, Any]:
         """Return the variables that are the same for all records of a batch."""
@@ -349,14 +350,14 @@ class Rules(Policy):
         from penstock.policies.rules.one_record import OneRecord  # noqa: PLC0415 - an extra
 
         nulls = self._nulls(batch.values) if "value" in self._reads else set()
-        not_known = self._not_known(batch)
-        others = self._conditions(())
-        positions = range(len(batch)) if others else sorted(not_known.keys() | nulls)
+        not_true = {} if self._by_schema is None else self._by_schema.not_true(batch.values)
+        others = self._conditions({})
+        positions = range(len(batch)) if others else sorted(not_true.keys() | nulls)
         for position in positions:
             if position in nulls:
                 yield position, None, ()
                 continue
-            some = not_known.get(position)
+            some = not_true.get(position)
             conditions = others if some is None else self._conditions(some)
             yield (
                 position,
@@ -364,17 +365,17 @@ class Rules(Policy):
                 conditions,
             )
 
-    def _not_known(self, batch: BatchProxy) -> Mapping[int, Collection[int]]:
-        """Return for which records which conditions with a schema have to be evaluated."""
-        return {} if self._by_schema is None else self._by_schema.not_known(batch.values)
+    def _conditions(self, some: Mapping[int, bool]) -> Sequence[Condition]:
+        """Return the conditions without a schema, and some of those with one.
 
-    def _conditions(self, some: Collection[int]) -> Sequence[Condition]:
-        """Return the conditions without a schema, and some of those with one."""
+        Args:
+            some: Whether each is known to be false.
+        """
         fast = self._by_schema
         if fast is None:
             return self._of_records
         return [
-            condition
+            self._known_false[position] if some.get(position) else condition
             for position, condition in enumerate(self._of_records)
             if position not in fast.conditions or position in some
         ]

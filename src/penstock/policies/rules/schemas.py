@@ -90,9 +90,9 @@ def _one_number(schemas: Sequence[Schema]) -> Schema:
     return intersection
 
 
-def schema_of(tree: Tree) -> Schema | None:
-    """Return a schema for `value`; None for a condition that has none."""
-    return _schema(tree, holds=True)
+def schema_of(tree: Tree, *, holds: bool = True) -> Schema | None:
+    """Return a schema of values for which a condition is true, or false; None if it has none."""
+    return _schema(tree, holds=holds)
 
 
 def _schema(tree: Tree, *, holds: bool) -> Schema | None:
