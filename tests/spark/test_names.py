@@ -1,5 +1,6 @@
 """The names of `penstock.spark`: each can be imported, and none is imported before it is used."""
 
+import os
 import subprocess
 import sys
 
@@ -15,7 +16,8 @@ def test_settings_and_daemon_import_no_session():
         "import sys; from penstock.spark import SETTINGS; "
         "print({'py4j', 'penstock.spark.session', 'penstock.spark.functions'} & set(sys.modules))"
     )
+    environment = {name: text for name, text in os.environ.items() if name != "PYSPARK_PYTHON"}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout == "set()\n"

@@ -28,9 +28,15 @@ def _workers_python() -> dict[str, str]:
 
 
 def _has_jvm() -> bool:
-    """Return whether PySpark is more than a client of Spark Connect."""
+    """Return whether PySpark, which is not imported for it, is more than a client of Connect."""
+    package = find_spec("pyspark")
+    folders = None if package is None else package.submodule_search_locations
     try:
-        return find_spec("pyspark.core") is not None or find_spec("pyspark.context") is not None
+        return folders is not None and any(
+            finder.find_spec(f"pyspark.{name}", folders) is not None
+            for name in ("core", "context")
+            for finder in sys.meta_path
+        )
     except ImportError:
         return False
 
