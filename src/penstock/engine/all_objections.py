@@ -2,8 +2,9 @@
 
 Each policy of a chain judges all records, whatever the others say about them. A policy that
 consists of rules (a method `objections_of_rules`) then says about the refused records which of its
-rules object; or, if its verdicts are these (`judges_by_rules`), about all records, and once. The verdict on a record is that of `Chain.judge_each`, except that policies whose mode
-is `mark` or `observe` only warn: a record to which no other policy objects is accepted.
+rules object; or, if its verdicts are these (`judges_by_rules`), about all records, and once. The
+verdict on a record is that of `Chain.judge_each`, except that policies whose mode is `mark` or
+`observe` only warn: a record to which no other policy objects is accepted.
 """
 
 from __future__ import annotations
