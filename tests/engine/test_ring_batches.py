@@ -30,6 +30,12 @@ pytestmark = pytest.mark.skipif(not hasattr(_native, "Ring"), reason="native thr
 REFUSED = refused(87, "no", "P")
 
 
+@pytest.fixture(autouse=True)
+def nothing_shared():
+    """Takes what policies of other tests have shared in this process."""
+    take_shared()
+
+
 @pytest.fixture
 def sockets():
     ours, theirs = socket.socketpair()
@@ -81,6 +87,12 @@ def batches_of(memory, theirs, judge=None):
     return batches
 
 
+def judge_all(batches):
+    """Have the batches that are there judged, however slow this machine is."""
+    for _ in range(20):
+        batches.judge_some()
+
+
 def ring_verdicts(received):
     """Return the numbers and verdicts in messages."""
     verdicts = []
@@ -118,7 +130,7 @@ def test_an_interruption_ends_the_worker(memory, sockets):
 
     memory.write(b"fine")
     with pytest.raises(KeyboardInterrupt):
-        batches_of(memory, sockets[1], Interrupted()).judge_some()
+        judge_all(batches_of(memory, sockets[1], Interrupted()))
 
 
 def test_the_records_of_small_batches_are_read_by_the_ring(memory, sockets):
@@ -130,7 +142,7 @@ def test_the_records_of_small_batches_are_read_by_the_ring(memory, sockets):
     left = [large, many, wrong, encode_batch(values(b"a"), codec=1), b"", b"x"]
     for batch in (small, *left):
         memory.write(batch)
-    batches_of(memory, sockets[1], judge).judge_some()
+    judge_all(batches_of(memory, sockets[1], judge))
     read, *rest = judge.judged
     assert (read.values, read.keys, read.headers) == ((b"a", b"b"), (b"k", b"k"), ((), ()))
     assert rest == left
@@ -160,7 +172,7 @@ def test_a_class_is_given_the_client_of_each_batch(memory, sockets):
     nobody = context(None, None, None)
     for each in (client, client, b"", nobody):
         memory.write(b"fine", context=each)
-    batches_of(memory, sockets[1], judge).judge_some()
+    judge_all(batches_of(memory, sockets[1], judge))
     alice = ClientContext("User:alice", "a\0b", "10.0.0.1")
     assert judge.clients == [alice, alice, None, ClientContext()]
     assert judge.clients[0] is judge.clients[1]
@@ -172,7 +184,7 @@ def test_a_batch_is_not_judged_if_its_client_is_nonsense(memory, sockets, writte
     judge = FakeJudge()
     memory.write(b"fine", context=written)
     memory.write(b"fine")
-    batches_of(memory, theirs, judge).judge_some()
+    judge_all(batches_of(memory, theirs, judge))
     assert memory.outcomes() == [BAD, OK]
     assert len(judge.judged) == 1
     ((number, verdict),) = ring_verdicts(ours.recv(10_000))
@@ -210,7 +222,7 @@ def test_a_batch_is_not_read_again_after_a_class_could_write_to_its_memory(memor
 
     judge = Writing()
     memory.write(b"fine, and more than that")
-    batches_of(memory, sockets[1], judge).judge_some()
+    judge_all(batches_of(memory, sockets[1], judge))
     assert found == [b"fine, and more than that"]
 
 
@@ -357,7 +369,7 @@ def test_shared_values_are_sent_before_the_verdict_and_the_outcome(memory, socke
             return counts
 
     memory.write(b"fine")
-    batches_of(memory, theirs, Sharing()).judge_some()
+    judge_all(batches_of(memory, theirs, Sharing()))
     received = ours.recv(10_000)
     assert received.startswith(b"shared values")
     assert ring_verdicts(received.removeprefix(b"shared values")) == [(1, ACCEPTED)]
@@ -385,7 +397,6 @@ def test_python_takes_a_value_that_was_shared_in_preparation_before_the_batch_pa
     memory, sockets
 ):
     ours, theirs = sockets
-    take_shared()
     with shared_file() as shared:
         progress = SharedProgress(shared.fileno())
         policies = instances()
@@ -394,7 +405,7 @@ def test_python_takes_a_value_that_was_shared_in_preparation_before_the_batch_pa
         judge._chain = lambda plan: chain
         for _ in range(2):
             memory.write(encode_batch(values(b"a")))
-        batches_of(memory, theirs, judge).judge_some()
+        judge_all(batches_of(memory, theirs, judge))
     received = ours.recv(10_000)
     (framed,) = messages.shared([("test/prepared", b"x")])
     assert received.startswith(framed)
@@ -439,7 +450,7 @@ def test_batches_that_were_recalled_are_left_out(memory, sockets):
     for _ in range(3):
         memory.write(b"fine")
     memory.leave_out(2)
-    batches_of(memory, sockets[1], judge).judge_some()
+    judge_all(batches_of(memory, sockets[1], judge))
     assert memory.outcomes() == [LEFT_OUT, LEFT_OUT, OK]
     assert judge.judged == [b"fine"]
 

@@ -494,6 +494,9 @@ class Serving:
     def needs_client(self, _):
         return False
 
+    def may_be_known(self, _):
+        return True
+
 
 class ObservedInRings:
     """The workers of policies that only observe."""

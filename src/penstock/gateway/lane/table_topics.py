@@ -114,11 +114,6 @@ class TableTopics(KnownTopics):
         if (
             plan.unusable
             or plan.interceptors
-            or (
-                plan.waited_for
-                and policies.pool
-                and not policies.pool.may_be_known(plan.waited_for)
-            )
             or (plan.quarantines and not passes_accepted(plan, self._gateway))
         ):
             return None
@@ -147,7 +142,7 @@ class TableTopics(KnownTopics):
         if observed is None or observed.ring_pool is None:
             return None
         pool, ring_pool = observed.open_pool, observed.ring_pool
-        if not self._may_observe(name):
+        if not self._may_observe(name) or (pool is not None and not pool.may_be_known(plan)):
             ring_pool = ring_pool.beside()
         takes_client = pool is None or pool.needs_client(plan)
         return plan.policy_names, plan.encoded, takes_client, ring_pool
@@ -228,6 +223,6 @@ class TableTopics(KnownTopics):
 def _through_ring(plan: TopicPlan, name: str, pool: Supervisor | None) -> _Part | None:
     """Return the policies of a topic, and the rings of their workers; None if these judge none."""
     rings = pool.rings if pool is not None else None
-    if pool is None or rings is None or not rings.serves(name):
+    if pool is None or rings is None or not rings.serves(name) or not pool.may_be_known(plan):
         return None
     return plan.policy_names, plan.encoded, pool.needs_client(plan), rings.pool
