@@ -57,7 +57,7 @@ SLOW_SUITES := slow interop chaos spark spark-kills spark-versions spark-tables 
 
 UNIT := $(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2
 
-.PHONY: optimised without-tools help setup demo dist unit test floors lowest test-native asan slow slow-suites coverage console-browser screenshots interop chaos spark spark-kills spark-versions kafka-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart image sbom site man workflows lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark docs clean
+.PHONY: optimised without-tools help setup demo dist unit test floors lowest test-native asan slow slow-suites coverage console-browser screenshots interop chaos spark spark-kills spark-versions kafka-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart image sbom site man workflows lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark bench-rows docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -343,6 +343,9 @@ bench-connections: optimised  ## benchmarks/gateway: memory of connections that 
 bench-spark: optimised  ## the Spark commands against jobs that do nothing, and what their tasks take without Spark
 	$(BIN)/python benchmarks/spark/bench.py --batches 1 10 40 100 1MB 16KB
 	$(BIN)/python benchmarks/batch_jobs.py
+
+bench-rows: optimised  ## benchmarks/spark: rows judged, beside column expressions and a plain mapInArrow
+	$(BIN)/python benchmarks/spark/rows.py
 
 clean:  ## remove what make setup and the tests created
 	rm -rf $(VENV) $(CACHE) dist native/Cargo.lock src/penstock/_native.*.so

@@ -13,7 +13,6 @@ records in batches of one, 2 million in batches of 1 MB. Each size takes about f
 """
 
 import argparse
-import os
 import statistics
 import sys
 import tempfile
@@ -45,12 +44,14 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [
     str(ROOT),
+    str(HERE),
     str(ROOT / "benchmarks" / "gateway"),
     str(ROOT / "examples" / "policies"),
 ]
 
 import bench as gateway_bench  # noqa: E402
 from aiokafka.record.default_records import DefaultRecordBatchBuilder  # noqa: E402
+from spark_processes import cpu_of, cpu_s, sparks  # noqa: E402
 from tests.conftest import create_topic, delete_topic  # noqa: E402
 from tests.raw import RawClient, produce_request, produced  # noqa: E402
 from tests.spark_connector import connector_jars, read_by_connector  # noqa: E402
@@ -82,8 +83,6 @@ class Masked(RedactJsonFields):
     topics = "^orders$"
     fields = ("customer",)
 """
-SPARKS = {b"SparkSubmit": "Spark's JVM", b"pyspark.worker": "Python worker"}
-TICK = os.sysconf("SC_CLK_TCK")
 
 
 def batch(now_ms: int, first: int, count: int, codec: int) -> bytes:
@@ -111,41 +110,6 @@ def fill(kafka: LocalKafka, topic: str, records: int, batches: str) -> int:
             )
             assert not any(int(answer.error_code) for answer in answers.values())
     return rounds * PARTITIONS * count
-
-
-def sparks() -> dict[Path, str]:
-    """Return the processes of Spark that this process started, by kind."""
-    parents, kinds = {}, {}
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (path / "cmdline").read_bytes()
-            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        found = [kind for text, kind in SPARKS.items() if text in command]
-        kinds |= dict.fromkeys([path] if found else [], *found)
-
-    def is_own(process: int) -> bool:
-        while process > 1 and process != os.getpid():
-            process = parents.get(process, 0)
-        return process == os.getpid()
-
-    return {path: kind for path, kind in kinds.items() if is_own(int(path.name))}
-
-
-def cpu_s() -> float:
-    """Return the CPU time of Spark's processes and of this process."""
-    total = time.process_time()
-    return total + sum(map(cpu_of, sparks()))
-
-
-def cpu_of(process: Path) -> float:
-    """Return the CPU time of a process, and of its children that have ended."""
-    try:
-        fields = (process / "stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return sum(map(int, fields[11:15])) / TICK
 
 
 class Memory:
