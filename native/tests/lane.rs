@@ -72,11 +72,14 @@ fn put_unsigned_varint(into: &mut Vec<u8>, mut value: u32) {
     into.push(u8::try_from(value).unwrap());
 }
 
+/// The timeout of requests.
+const TIMEOUT_MS: i32 = 30_000;
+
 /// A body of Produce, with acks: one partition of one topic.
 fn produce_body(acks: i16, topic: &str, records: &[u8]) -> Vec<u8> {
     let mut body = vec![0, 1, b'c', 0, 0];
     body.extend(acks.to_be_bytes());
-    body.extend(1000_i32.to_be_bytes());
+    body.extend(TIMEOUT_MS.to_be_bytes());
     body.extend([2, u8::try_from(topic.len() + 1).unwrap()]);
     body.extend(topic.as_bytes());
     body.extend([2, 0, 0, 0, 0]);
@@ -1194,6 +1197,29 @@ fn native_batches_of_a_request_that_waits_for_a_worker_are_counted_when_it_passe
             let mut counts: Vec<_> = counts.map(|of| (of.1, batches(of.3))).collect();
             counts.sort_unstable();
             assert_eq!(counts, names, "{records} {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn a_request_whose_client_does_not_wait_for_as_long_as_others_is_pythons_if_it_would_wait() {
+    let worked = Worked::new("w", "worker", b"plan", [0; 16], Arc::default());
+    let table = large_table(with_key());
+    table.know_name(b"w", Topic::Worked(Arc::new(worked)), f64::INFINITY);
+    let waits = [
+        ("t", large_batch(200, 1000), true),
+        ("t", batch_of(&[r#"{"id": 1}"#]), false),
+        ("w", batch_of(&["a"]), true),
+    ];
+    for (topic, batch, waits) in waits {
+        for (timeout_ms, is_pythons) in [(6_999, waits), (7_000, false)] {
+            let mut body = produce_body(1, topic, &batch);
+            body[7..11].copy_from_slice(&i32::to_be_bytes(timeout_ms));
+            let frame = request(5, 1, &body);
+            let mut relay = Relay::new(State::default(), Arc::clone(&table), FRAMES).unwrap();
+            let bytes = if waits { 0 } else { frame.len() };
+            let expected = if is_pythons { stopped(0) } else { passed(bytes) };
+            assert_eq!(sent(&mut relay, &frame), expected, "{topic} {timeout_ms}");
         }
     }
 }

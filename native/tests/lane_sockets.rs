@@ -79,7 +79,7 @@ fn request(number: i32, chance: &mut Chance) -> (Vec<u8>, bool) {
         // The same of a topic whose batches are judged, in slices where they are large
         3 => {
             let batch = batch_of(&chance.bytes(size.min(1_900_000)));
-            let start = [&[0, 1, b'c', 0, 0, 0, 1, 0, 0, 0, 0][..], &[2, 2, b'j', 2, 0, 0, 0, 0]];
+            let start = [&[0, 1, b'c', 0, 0, 0, 1, 0, 0, 39, 16][..], &[2, 2, b'j', 2, 0, 0, 0, 0]];
             let mut length = Vec::new();
             let mut left = batch.len() + 1;
             while left >= 0x80 {

@@ -40,7 +40,7 @@ fn forwarded(number: u8) -> Vec<u8> {
 fn produce(number: u8, acks: i16, batches: &[(u8, &[u8])]) -> Vec<u8> {
     let mut body = vec![0, 1, b'c', 0, 0];
     body.extend(acks.to_be_bytes());
-    body.extend([0, 0, 0, 9, 2, 2, b't', u8::try_from(batches.len() + 1).unwrap()]);
+    body.extend([0, 0, 39, 16, 2, 2, b't', u8::try_from(batches.len() + 1).unwrap()]);
     for (partition, records) in batches {
         body.extend([0, 0, 0, *partition, u8::try_from(records.len() + 1).unwrap()]);
         body.extend(*records);

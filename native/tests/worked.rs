@@ -41,7 +41,7 @@ fn reader_of(ring: &Ring) -> Reader {
 /// A Produce request, version 8: one batch of one partition.
 fn request(topic: &str, records: &[u8]) -> Vec<u8> {
     let mut body =
-        vec![0, 0, 0, 8, 0, 0, 0, 7, 0, 1, b'c', 255, 255, 0, 1, 0, 0, 3, 232, 0, 0, 0, 1];
+        vec![0, 0, 0, 8, 0, 0, 0, 7, 0, 1, b'c', 255, 255, 0, 1, 0, 0, 39, 16, 0, 0, 0, 1];
     body.extend(u16::try_from(topic.len()).unwrap().to_be_bytes());
     body.extend(topic.as_bytes());
     body.extend([0, 0, 0, 1, 0, 0, 0, 3]);

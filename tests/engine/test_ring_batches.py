@@ -18,6 +18,7 @@ from penstock.engine.workers.processes import process
 from penstock.engine.workers.processes.ring_batches import RingBatches
 from penstock.engine.workers.progress import SharedProgress, shared_file
 from penstock.policy import ClientContext, share_value, shared_value
+from penstock.policy.counting import take_events
 from penstock.policy.sharing import take_shared
 from tests.engine.chains import CONFIGURATION, instances
 from tests.engine.ring_memory import ACCEPTED as OK
@@ -31,9 +32,10 @@ REFUSED = refused(87, "no", "P")
 
 
 @pytest.fixture(autouse=True)
-def nothing_shared():
-    """Takes what policies of other tests have shared in this process."""
+def nothing_is_left():
+    """Takes what policies of other tests have shared and counted in this process."""
     take_shared()
+    take_events()
 
 
 @pytest.fixture

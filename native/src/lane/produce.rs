@@ -132,13 +132,14 @@ impl<'a> Reader<'a> {
 /// Read the acks in the first bytes of a request, which begin with its length.
 pub fn read_acks(start: &[u8], version: i16, whole: bool) -> Acks {
     match acks_of(&mut Reader::new(start, CLIENT_ID_AT), version) {
-        Some(acks) => Acks::Are(acks),
+        Some((acks, _)) => Acks::Are(acks),
         None if whole || start.len() >= START_MAX => Acks::Unclear,
         None => Acks::More,
     }
 }
 
-fn acks_of(reader: &mut Reader<'_>, version: i16) -> Option<i16> {
+/// Return the acks and the timeout in milliseconds.
+fn acks_of(reader: &mut Reader<'_>, version: i16) -> Option<(i16, i32)> {
     let flexible = version >= FLEXIBLE_FROM;
     reader.text(false)?; // the client id keeps its old form
     if flexible {
@@ -147,9 +148,7 @@ fn acks_of(reader: &mut Reader<'_>, version: i16) -> Option<i16> {
     if version >= FIRST_VERSION {
         reader.text(flexible)?;
     }
-    let acks = reader.int16()?;
-    reader.int32()?; // the timeout
-    Some(acks)
+    Some((reader.int16()?, reader.int32()?))
 }
 
 /// Return the client id of a whole request, if it has one; None where that is not UTF-8: Python
@@ -183,10 +182,16 @@ fn first_key(start: &[u8], version: i16) -> Option<&[u8]> {
     if version >= TOPIC_IDS_FROM { reader.take(16) } else { reader.string(flexible) }
 }
 
+/// Requests with a shorter timeout do not wait here: Python responds within three quarters of it, and
+/// requests wait for five seconds here (`ring::sender::WAITING_MAX`).
+const WAITING_TIMEOUT_MS: i32 = 7_000;
+
 /// A whole request of which all topics are known.
 pub struct Request {
     /// Its acks.
     pub acks: i16,
+    /// How long its client waits at least, in milliseconds.
+    timeout_ms: i32,
     /// The judges of each batch, and the place of the batch in the frame.
     pub judged: Vec<(Arc<[Judged]>, Range<usize>)>,
     /// The batches that workers judge.
@@ -220,6 +225,11 @@ impl Request {
     pub fn compressed_bytes(&self, frame: &[u8]) -> usize {
         let batches = self.judged.iter().filter_map(|(_, records)| frame.get(records.clone()));
         batches.filter(|data| batch::is_compressed(data)).map(<[u8]>::len).max().unwrap_or(0)
+    }
+
+    /// Return whether it may wait here for as long as others: its client waits for longer.
+    pub const fn may_wait(&self) -> bool {
+        self.timeout_ms >= WAITING_TIMEOUT_MS
     }
 
     /// Return whether a judge of its batches does not judge here at a time.
@@ -285,7 +295,7 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
     }
     let flexible = version >= FLEXIBLE_FROM;
     let mut reader = Reader::new(frame, CLIENT_ID_AT);
-    let acks = acks_of(&mut reader, version)?;
+    let (acks, timeout_ms) = acks_of(&mut reader, version)?;
     if !(-1..=1).contains(&acks) {
         return None;
     }
@@ -362,6 +372,7 @@ pub fn read_if_known(frame: &[u8], version: i16, now: f64, table: &Table) -> Opt
     let forgotten = known.forgotten();
     (reader.position == frame.len()).then_some(Request {
         acks,
+        timeout_ms,
         judged,
         #[cfg(target_os = "linux")]
         worked,

@@ -291,7 +291,7 @@ impl Relay {
         let Some(work) = work else {
             return self.held(request, exchange, size, Vec::new(), counts);
         };
-        if !self.may_observe(&request, frame) {
+        if !self.may_observe(&request, frame) || (has_workers(&request) && !request.may_wait()) {
             return Begun::Stops;
         }
         let compressed = request.compressed_bytes(frame);
@@ -301,7 +301,7 @@ impl Relay {
             if is_large { None } else { produce::accepts(&request, frame, now, &self.table, work) };
         let Some(accepted) = accepted else {
             let is_pythons = !is_large && (compressed == 0 || work.has_refused());
-            if is_pythons || request.is_suspended(now) {
+            if is_pythons || !request.may_wait() || request.is_suspended(now) {
                 return Begun::Stops;
             }
             self.slices = Some(Box::new(Slices::new(request, exchange, size)));
@@ -584,6 +584,16 @@ impl Relay {
             }
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+const fn has_workers(request: &Request) -> bool {
+    !request.worked.is_empty()
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn has_workers(_request: &Request) -> bool {
+    false
 }
 
 enum Begun {

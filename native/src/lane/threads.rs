@@ -784,7 +784,7 @@ mod tests {
         held_max_bytes: usize,
     ) -> (Vec<u8>, Table, Arc<Ring>, Lane) {
         let mut request = vec![0, 0, 0, 0, 0, 5, 0, 9, 0, 0, 0, 1, 0, 1, b'c', 0, 0, 0, 1];
-        request.extend([0, 0, 0, 9, 2, 2, b't', count]);
+        request.extend([0, 0, 39, 16, 2, 2, b't', count]);
         request.extend(partitions);
         request.extend([0, 0]);
         let length = u32::try_from(request.len() - 4).unwrap();
@@ -915,7 +915,7 @@ mod tests {
         header[17..21].copy_from_slice(&checksum.to_be_bytes());
         let size = HEADER_BYTES + records.len() + 1;
         let mut request = vec![0, 0, 0, 0, 0, 5, 0, 9, 0, 0, 0, 1, 0, 1, b'c', 0, 0, 0, 1];
-        request.extend([0, 0, 0, 9, 2, 2, b't', 2, 0, 0, 0, 0]);
+        request.extend([0, 0, 39, 16, 2, 2, b't', 2, 0, 0, 0, 0]);
         request.extend([size, size >> 7].map(|part| u8::try_from(part & 0x7F).unwrap() | 0x80));
         request.push(u8::try_from(size >> 14).unwrap());
         request.extend([&header[..], &records, &[0; 3]].concat());

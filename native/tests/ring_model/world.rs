@@ -386,7 +386,7 @@ impl World {
         body.extend(b"c");
         body.extend((-1_i16).to_be_bytes());
         body.extend(1_i16.to_be_bytes());
-        body.extend(1000_i32.to_be_bytes());
+        body.extend(10_000_i32.to_be_bytes());
         let first = self.random.below(TOPICS.len() as u64) as usize;
         let topics = if self.random.chance(4) { TOPICS.len() } else { 1 };
         body.extend((topics as i32).to_be_bytes());
