@@ -59,6 +59,8 @@ class Request:
     kept: bool = True
     sent: bool = False
     append: Append | None = None
+    was_early: bool = False
+    """Whether an earlier batch was missing when the broker refused it."""
     code: int | None = None
     due: bool = False
 

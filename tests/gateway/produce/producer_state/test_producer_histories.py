@@ -205,6 +205,10 @@ ONCE_FAILED_WITH = {
     11613457: Features(
         compacts=True, little_memory=True, quarantines=True, returns=True, gateways=3, steps=250
     ),
+    11755992: Features(
+        runs=True, evicts=True, little_memory=True, switches=True, rolls_out=True,
+        quarantines=True, returns=True,
+    ),
 }  # fmt: skip
 
 
