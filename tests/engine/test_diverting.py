@@ -95,7 +95,9 @@ def read(data, **options):
 
 
 def judge(policies, batch, max_bytes=2**20):
-    return judge_and_divert(policies, 3, TOPIC_ID, batch, max_bytes=max_bytes)
+    return judge_and_divert(
+        policies, 3, TOPIC_ID, batch.records, lambda: batch, max_bytes=max_bytes
+    )
 
 
 def marked(*, policy, message, code=b"87"):

@@ -244,7 +244,7 @@ def test_a_compressed_batch_that_is_stored_otherwise_is_read_once(sockets, monke
         batches.append(read_batch(*arguments, **limits))
         return batches[-1]
 
-    monkeypatch.setattr(process, "judge_and_divert_records", divert)
+    monkeypatch.setattr(process, "judge_and_divert", divert)
     monkeypatch.setattr(process, "read_batch", read)
     data = encode_batch(values(b"v"), codec="gzip")
     assert judge.judge_in_ring(b"plan", 9, 0, bytes(16), None, data) is ACCEPTED

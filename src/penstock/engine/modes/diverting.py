@@ -114,23 +114,6 @@ def _of_all(verdict: PolicyVerdict, positions: Sequence[int]) -> Sequence[Record
 
 
 def judge_and_divert(
-    chain: Chain, partition: int, topic_id: UUID, batch: RecordBatch, *, max_bytes: int
-) -> PolicyVerdict:
-    """Judge a batch of a topic without interceptors, some of whose policies do not refuse.
-
-    Args:
-        chain: The topic's policies.
-        partition: The partition's number.
-        topic_id: The topic's id.
-        batch: As the client sent it.
-        max_bytes: A new batch that is larger is refused.
-    """
-    return judge_and_divert_records(
-        chain, partition, topic_id, batch.records, lambda: batch, max_bytes=max_bytes
-    )
-
-
-def judge_and_divert_records(
     chain: Chain,
     partition: int,
     topic_id: UUID,
@@ -139,14 +122,14 @@ def judge_and_divert_records(
     *,
     max_bytes: int,
 ) -> PolicyVerdict:
-    """Judge the records of such a batch, which is only read if it is not stored as it is.
+    """Judge a batch of a topic without interceptors, some of whose policies do not refuse.
 
     Args:
         chain: The topic's policies.
         partition: The partition's number.
         topic_id: The topic's id.
         records: As the client sent them.
-        batch_source: Returns their batch.
+        batch_source: Returns their batch; called if it is not stored as it is.
         max_bytes: A new batch that is larger is refused.
     """
     positions = range(len(records))

@@ -206,14 +206,13 @@ class TableTopics(KnownTopics):
         What any of them does not accept is Python's, which observes it in workers and forwards it.
         In quarantine they are for batches without a producer id (`passes_accepted`).
         """
-        inline = self._gateway.policies.inline
-        if inline is None or plan.unusable:
+        if self._gateway.policies.inline is None or plan.unusable:
             return None
         if plan.quarantines and not passes_accepted(plan, self._gateway):
             return None
         judges = []
         for part in filter(None, (plan.waited_for, plan.observed)):
-            judge = inline.natively(part, self._new_judge)
+            judge = self._judge_of(part)
             if judge is None:
                 return None
             judges.append(judge)

@@ -31,7 +31,7 @@ from penstock.configuration.processes.parent import end_with_parent
 from penstock.engine.chain import Chain, inapplicable, unusable
 from penstock.engine.instances import NOBODY, PolicyInstances
 from penstock.engine.interceptors.intercepted_batch import intercept_and_judge
-from penstock.engine.modes.diverting import judge_and_divert, judge_and_divert_records
+from penstock.engine.modes.diverting import judge_and_divert
 from penstock.engine.not_now import may_pass
 from penstock.engine.path_counts import events_of
 from penstock.engine.plans.topic_plan import TopicPlan
@@ -120,11 +120,9 @@ class WorkerJudge:
             return chain_and_batch
         chain, batch = chain_and_batch
         if not chain.interceptors and not dropped_before:
-            if chain.plan.diverts:
-                return judge_and_divert(
-                    chain, partition, _topic_id(topic_id), batch, max_bytes=self._max_bytes
-                )
-            return chain.judge(partition, _topic_id(topic_id), StoredColumns(batch.records))
+            return self._verdict(
+                chain, partition, _topic_id(topic_id), batch.records, lambda: batch
+            )
         begin = self._progress.begin
         begin(attempt, INTERCEPTING)
         dropped, quarantined = messages.read_positions_before(dropped_before)
@@ -191,19 +189,17 @@ class WorkerJudge:
     ) -> PolicyVerdict:
         if not chain.plan.diverts:
             return chain.judge(partition, topic_id, StoredColumns(records))
-        return judge_and_divert_records(
-            chain,
-            partition,
-            topic_id,
-            records,
-            batch_source,
-            max_bytes=self._max_bytes,
+        return judge_and_divert(
+            chain, partition, topic_id, records, batch_source, max_bytes=self._max_bytes
         )
 
     def _batch_in_ring(self, version: int) -> RecordBatch:
         """Read the batch of the ring that is being judged: it is stored otherwise than it is."""
+        return self._read_batch(version, self.data_in_ring())
+
+    def _read_batch(self, version: int, data: bytes | memoryview) -> RecordBatch:
         return read_batch(
-            self.data_in_ring(),
+            data,
             api_version=version,
             max_decompressed_bytes=self._limit,
             max_records=self._max_records,
@@ -218,12 +214,7 @@ class WorkerJudge:
         except ConfigurationError as error:
             return unusable(TopicPlan.decode(plan), error)
         try:
-            batch = read_batch(
-                data,
-                api_version=version,
-                max_decompressed_bytes=self._limit,
-                max_records=self._max_records,
-            )
+            batch = self._read_batch(version, data)
         except UnreadableRecords as error:
             return refused(error.code, error.message, "")
         return chain, batch
