@@ -28,13 +28,13 @@ from penstock.cli.jobs.row_input import add_rows_arguments, check_rows_options, 
 from penstock.cli.output.printable import printable
 from penstock.cli.output.record_lines import records_in_file
 from penstock.configuration import ConfigurationError, load_configuration
-from penstock.configuration.globs import is_topic_name
 from penstock.jobs.locations import TOPIC_OF_ROWS
 from penstock.jobs.plan import policies_of
 from penstock.jobs.topics.excerpt import excerpt
 from penstock.jobs.topics.excerpt_reading import Reading, reader_of
 from penstock.kafka.records.batch import read_batch
 from penstock.kafka.records.errors import UnreadableRecords
+from penstock.kafka.wire.names import is_topic_name
 from penstock.policy import Record
 from penstock.progress import Progress
 

@@ -72,11 +72,6 @@ def is_glob(name: str) -> bool:
     return not _WILDCARDS.isdisjoint(name)
 
 
-def is_topic_name(name: str) -> bool:
-    """Return whether Kafka takes a name for a topic's."""
-    return 0 < len(name) <= _NAME_MAX and name not in {".", ".."} and LEGAL.issuperset(name)
-
-
 def check_glob(glob: str) -> str:
     """Return a glob, or the name of a topic.
 

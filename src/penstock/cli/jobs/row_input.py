@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.jobs.session import CommandSession, quiet_spark, reported
 from penstock.configuration import ConfigurationError
-from penstock.configuration.globs import is_topic_name
 from penstock.jobs.locations import TABLE, TOPIC_OF_ROWS
+from penstock.kafka.wire.names import is_topic_name
 from penstock.progress import Progress
 
 if TYPE_CHECKING:
