@@ -162,7 +162,7 @@ def test_a_file_is_read_whole(command, key, place, tmp_path, capsys):
 
     code = cli.main([command, str(file), *options, "--input", str(records), key, place])
 
-    message = f"{key} {place}: with --input all records are read; leave out {key}, or --input"
+    message = f"{key} {place}: all of --input is read; leave out {key}, or read a topic"
     assert (code, message in capsys.readouterr().err) == (2, True)
 
 

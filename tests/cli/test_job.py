@@ -35,7 +35,7 @@ def test_all_records_of_files_are_read(start, end, option):
     if option is None:
         check_no_range(start, end)
         return
-    with pytest.raises(ConfigurationError, match=f"^{option}: with --input all records are read"):
+    with pytest.raises(ConfigurationError, match=f"^{option}: all of --input is read"):
         check_no_range(start, end)
 
 
@@ -80,7 +80,7 @@ def test_files_are_no_topics(command_job, tmp_path):
     reading = command_job("--input", file)
     assert reading.sources() == ()
     assert reading.ranges(()) == ()
-    with pytest.raises(ConfigurationError, match="--from 0:1: with --input all records are read"):
+    with pytest.raises(ConfigurationError, match="--from 0:1: all of --input is read"):
         command_job("--input", file, "--from", "0:1").sources()
 
 

@@ -170,20 +170,19 @@ class CommandJob(ABC):
 
 
 def check_no_range(start: str, end: str) -> None:
-    """Check that no part of a file is named: all of its records are read.
+    """Check that no part of `--input` is named: all of it is read.
 
     Args:
         start: The value of `--from`.
         end: The value of `--to`.
 
     Raises:
-        ConfigurationError: Not the whole file is named.
+        ConfigurationError: A part is named.
     """
     for option, value, default in (("--from", start, "earliest"), ("--to", end, "latest")):
         if value != default:
             raise ConfigurationError(
-                f"{option} {value}: with --input all records are read; leave out {option}, or "
-                "--input"
+                f"{option} {value}: all of --input is read; leave out {option}, or read a topic"
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from penstock.cli.jobs.job import check_no_range
 from penstock.cli.jobs.session import CommandSession, quiet_spark, reported
 from penstock.configuration import ConfigurationError
 from penstock.jobs.locations import TABLE, TOPIC_OF_ROWS
@@ -47,12 +48,7 @@ def check_rows_options(options: argparse.Namespace, unused: Mapping[str, str]) -
             f"--topic {topic}: with --rows, name the topic that they are of, with letters, digits, "
             "., _ and -"
         )
-    for option, value, default in (
-        ("--from", options.start, "earliest"),
-        ("--to", options.end, "latest"),
-    ):
-        if value != default:
-            raise ConfigurationError(f"--rows and {option}: all rows are read")
+    check_no_range(options.start, options.end)
 
 
 @contextlib.contextmanager
