@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.kafka.local import free_ports
+from tests import forked
 
 # kio imports Hypothesis where it is installed, which takes as long as all of Penstock.
 START = """import runpy, sys
@@ -28,6 +29,19 @@ _WAITING = re.compile(
 )
 
 
+def run_penstock(*arguments: object, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    texts = [str(argument) for argument in arguments]
+    fork = forked.start(texts)
+    if fork is None:
+        return subprocess.run(
+            [*PENSTOCK, *texts], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=timeout_s, check=False,
+        )  # fmt: skip
+    output, errors = fork.communicate(timeout_s)
+    return subprocess.CompletedProcess(texts, fork.wait(), output, errors)
+
+
 class RunningGateway:
     """A gateway process: its address, its log, its exit."""
 
@@ -38,8 +52,10 @@ class RunningGateway:
         self._start()
 
     def _start(self) -> None:
-        self.process = subprocess.Popen(
-            [*self._program, "gateway", str(self.file)],
+        arguments = ["gateway", str(self.file)]
+        fork = forked.start(arguments) if self._program is PENSTOCK else None
+        self.process = fork or subprocess.Popen(
+            [*self._program, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -15,7 +15,14 @@ import pytest
 from penstock.configuration import Address, load_configuration
 from penstock.gateway.server import Gateway
 from penstock.kafka.local import free_ports
-from tests.gateways import PENSTOCK, gateway_port, is_running, wait_until, write_configuration
+from tests.gateways import (
+    PENSTOCK,
+    gateway_port,
+    is_running,
+    run_penstock,
+    wait_until,
+    write_configuration,
+)
 from tests.metrics import get
 
 pytestmark = pytest.mark.system
@@ -41,16 +48,10 @@ PROPERTIES = {
 }
 
 
-def run(*arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PENSTOCK, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False
-    )
-
-
 def test_check_prints_the_plan_and_contacts_nothing(tmp_path):
     file = write_configuration(tmp_path, "nowhere.invalid:1", 9192, PROPERTIES, POLICIES)
 
-    done = run("check", str(file))
+    done = run_penstock("check", str(file))
 
     assert done.stdout == (
         f"configuration {file}\n"
@@ -91,7 +92,7 @@ class Passes(ProduceRequestInterceptor):
     }
     file = write_configuration(tmp_path, "nowhere.invalid:1", 9192, properties, interceptor)
 
-    lines = run("check", str(file)).stdout.splitlines()
+    lines = run_penstock("check", str(file)).stdout.splitlines()
 
     record = "  1. record  penstock.policies.JsonSchema  record.validation.policy="
     assert f"{record}order.json; small batches inline" in lines
@@ -127,7 +128,7 @@ def test_a_wrong_configuration_is_reported_without_a_traceback(
     )
 
     for command in commands:
-        done = run(command, str(file))
+        done = run_penstock(command, str(file))
 
         assert done.returncode == 2
         assert message in done.stderr
@@ -138,11 +139,11 @@ def test_a_wrong_configuration_is_reported_without_a_traceback(
 
 @pytest.mark.parametrize("arguments", [[], ["gateway"], ["serve"], ["check", "a", "b"]])
 def test_wrong_arguments_are_2(arguments):
-    assert run(*arguments).returncode == 2
+    assert run_penstock(*arguments).returncode == 2
 
 
 def test_a_missing_file_is_2():
-    done = run("gateway", "/no/such/file.properties")
+    done = run_penstock("gateway", "/no/such/file.properties")
     assert done.returncode == 2
     assert "/no/such/file.properties: cannot be read" in done.stderr
 
@@ -153,7 +154,7 @@ def without_cluster(tmp_path_factory):
     (port,) = free_ports(1)
     folder = tmp_path_factory.mktemp("unreachable")
     file = write_configuration(folder, f"127.0.0.1:{port}", gateway_port(), {})
-    return port, run("gateway", str(file))
+    return port, run_penstock("gateway", str(file))
 
 
 def test_a_cluster_that_cannot_be_reached_is_3(without_cluster):
@@ -168,7 +169,7 @@ def test_a_wrong_native_variable_is_one_line(tmp_path, monkeypatch, value):
     monkeypatch.setenv("PENSTOCK_NATIVE_LANE", value)
     file = write_configuration(tmp_path, "127.0.0.1:1", gateway_port(), {})
 
-    done = run("gateway", str(file))
+    done = run_penstock("gateway", str(file))
 
     assert done.returncode == 2
     assert f"PENSTOCK_NATIVE_LANE={value}: it must be 0" in done.stderr.splitlines()[-1]
@@ -210,7 +211,7 @@ def test_a_port_in_use_is_reported_before_policies_are_loaded(tmp_path, key, com
             SLEEPY.replace('"loaded"', f'"{tmp_path}/loaded"'),
         )
 
-        done = run(command, str(file))
+        done = run_penstock(command, str(file))
 
     assert done.returncode == 3  # it may be free in a minute
     assert f"{key}: cannot listen on 127.0.0.1:{port}: " in done.stderr.splitlines()[-1]
@@ -234,7 +235,7 @@ def test_without_spark_its_commands_name_the_package_to_install(tmp_path, monkey
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     file = write_configuration(tmp_path, "127.0.0.1:1", 9192, {})
 
-    done = run(arguments[0], str(file), *arguments[1:])
+    done = run_penstock(arguments[0], str(file), *arguments[1:])
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
@@ -242,7 +243,7 @@ def test_without_spark_its_commands_name_the_package_to_install(tmp_path, monkey
 
 
 def test_debug_shows_a_traceback(tmp_path):
-    done = run("--debug", "check", str(tmp_path / "none"))
+    done = run_penstock("--debug", "check", str(tmp_path / "none"))
     assert done.returncode == 2
     assert done.stderr.startswith("Traceback")
     assert "penstock check: " in done.stderr.splitlines()[-1]
@@ -253,7 +254,7 @@ def test_a_port_in_use_is_3(gateway, tmp_path, kafka):
     _, port = running.host_port
     file = write_configuration(tmp_path, kafka.bootstrap_servers, port, {})
 
-    done = run("gateway", str(file))
+    done = run_penstock("gateway", str(file))
 
     assert done.returncode == 3
     assert f"cannot listen on 127.0.0.1:{port}: " in done.stderr
@@ -304,7 +305,7 @@ def test_a_policy_that_cannot_be_configured_now_is_3(tmp_path, monkeypatch, comm
     port = gateway_port()
     file = write_configuration(tmp_path, "127.0.0.1:1", port, properties, AWAY)
 
-    done = run(command[0], str(file), *command[1:])
+    done = run_penstock(command[0], str(file), *command[1:])
 
     assert done.returncode == code, done.stderr
     assert f"policies.{name}: configure() failed: " in done.stderr.splitlines()[-1]
@@ -316,7 +317,7 @@ def test_a_name_that_does_not_resolve_yet_is_3(tmp_path, command):
         tmp_path, "127.0.0.1:1", 0, {"metrics.listener": "gateway.invalid:9100"}
     )
 
-    done = run(command, str(file))
+    done = run_penstock(command, str(file))
 
     assert done.returncode == 3
     assert "metrics.listener: cannot listen on gateway.invalid:0: " in done.stderr
@@ -419,7 +420,7 @@ def test_port_0_selects_another_port_if_a_port_for_brokers_is_in_use(kafka, tmp_
 
 def test_too_few_ports_for_brokers_are_an_error(kafka, tmp_path):
     file = write_configuration(tmp_path, kafka.bootstrap_servers, 65535, {})
-    done = run("gateway", str(file))
+    done = run_penstock("gateway", str(file))
     assert done.returncode == 2
     assert "listeners: no port after 65535 is left for brokers" in done.stderr
     assert "Traceback" not in done.stderr
@@ -470,7 +471,7 @@ def test_dev_shows_a_new_user_how_to_begin(tmp_path):
         state = json.loads(get(int(console[1]), "/api/state")[1])
 
         policy = Path(dev.output.split("policy   ")[1].split("  (edit")[0])
-        checked = run("check", str(policy.with_name("penstock.properties")))
+        checked = run_penstock("check", str(policy.with_name("penstock.properties")))
         text = policy.read_text()
         policy.write_text(text.replace("must be above zero", "must not be so low"))
         dev.wait_for("\nreloaded\n")
@@ -505,7 +506,7 @@ def test_dev_shows_a_new_user_how_to_begin(tmp_path):
 
 def test_dev_serves_a_project_of_init(tmp_path):
     ports = free_ports(3)
-    assert run("init", str(tmp_path / "mine")).returncode == 0
+    assert run_penstock("init", str(tmp_path / "mine")).returncode == 0
     file = tmp_path / "mine" / "penstock.properties"
     text = file.read_text().replace("127.0.0.1:9192", f"127.0.0.1:{ports[1]}")
     file.write_text(text.replace("127.0.0.1:9100", f"127.0.0.1:{ports[0]}"))

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 from itertools import takewhile
 
 import pytest
@@ -15,7 +14,7 @@ from confluent_kafka.admin import (
 
 from penstock.cli.checks import connected_check
 from penstock.configuration import load_configuration
-from tests.gateways import PENSTOCK, without_waiting, write_configuration
+from tests.gateways import run_penstock, without_waiting, write_configuration
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
 from tests.policies.schema_policy.orders import CONTRACT, JSON_ORDER, ORDER, ORDER_2
 
@@ -49,13 +48,7 @@ def written(folder, upstream, registry, topics, **more):
 
 
 def check(file, *arguments):
-    done = subprocess.run(
-        [*PENSTOCK, "check", *arguments, str(file)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_penstock("check", *arguments, file)
     assert "Traceback" not in done.stderr + done.stdout
     return done
 

@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
 
 import pytest
 
 from penstock.cli import main
 from penstock.cli.output.policy_output import policies_run
-from tests.gateways import PENSTOCK
+from tests.gateways import run_penstock
 
 pytestmark = pytest.mark.system
 
@@ -87,13 +86,7 @@ def test_results_are_without_the_output_of_processes_of_policies(tmp_path, comma
         "explain": ["--topic", "t", "--value", "v"],
     }
 
-    done = subprocess.run(
-        [*PENSTOCK, command, file, *options[command]],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_penstock(command, file, *options[command])
 
     assert done.returncode == 0, done
     printed = {"configured", "judged", "closed"}

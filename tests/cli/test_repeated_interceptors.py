@@ -1,12 +1,10 @@
 """`penstock check` runs interceptors twice, and names those whose results differ."""
 
-import subprocess
-
 import pytest
 
 from penstock.cli.checks.dry_run import dry_run
 from penstock.configuration import read_configuration
-from tests.gateways import PENSTOCK
+from tests.gateways import run_penstock
 
 pytestmark = pytest.mark.system
 
@@ -97,9 +95,7 @@ def test_check_prints_a_warning_for_each(tmp_path):
     lines = {**properties(tmp_path, ["Same", "Time"]), "broker.ports": "9193-9195"}
     lines["listeners"] = "PLAINTEXT://127.0.0.1:9192"
     file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-    done = subprocess.run(
-        [*PENSTOCK, "check", str(file)], capture_output=True, text=True, check=False
-    )
+    done = run_penstock("check", file)
     assert done.returncode == 0, done.stderr
     [warning] = [line for line in done.stdout.splitlines() if line.startswith("warning: ")]
     assert warning.startswith("warning: policies.Same, policies.Time: the same records had diff")

@@ -1,7 +1,6 @@
 """Commands about topics: audit --topics, check, explain, and the file read again on SIGHUP."""
 
 import signal
-import subprocess
 import uuid
 
 import pytest
@@ -10,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.conftest import delete_topic
-from tests.gateways import PENSTOCK, without_waiting, write_configuration
+from tests.gateways import run_penstock, without_waiting, write_configuration
 
 POLICIES = """
 from penstock.policy import *
@@ -36,12 +35,6 @@ BOTH = {
 }
 
 
-def run(*arguments):
-    return subprocess.run(
-        [*PENSTOCK, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
-    )
-
-
 def test_audit_of_topics_lists_topics_that_would_be_refused(kafka, topic, admin, tmp_path):
     large = topic("audited-large", 4)
     long = topic("audited-long", 1, **{"retention.ms": "2000000000"})
@@ -49,7 +42,7 @@ def test_audit_of_topics_lists_topics_that_would_be_refused(kafka, topic, admin,
     fine = topic("audited-fine", 3)
     file = write_configuration(tmp_path, kafka.bootstrap_servers, 9192, BOTH, POLICIES)
 
-    done = run("audit", "--topics", file)
+    done = run_penstock("audit", "--topics", file)
 
     assert done.returncode == 1, done.stderr
     lines = done.stdout.splitlines()
@@ -69,7 +62,7 @@ def test_audit_of_topics_is_0_without_refusals(kafka, tmp_path):
         "topic.rules.partitions.max": "1000",
     }
     file = write_configuration(tmp_path, kafka.bootstrap_servers, 9192, rules)
-    done = run("audit", "--topics", file)
+    done = run_penstock("audit", "--topics", file)
     assert (done.returncode, without_waiting(done.stderr)) == (0, "")
     assert "0 refused, 0 failed" in done.stdout
 
@@ -94,7 +87,7 @@ def test_audit_of_topics_is_0_without_refusals(kafka, tmp_path):
 )
 def test_wrong_arguments_are_reported(kafka, tmp_path, properties, more, code, text):
     file = write_configuration(tmp_path, kafka.bootstrap_servers, 9192, properties, POLICIES)
-    done = run("audit", "--topics", file, *more)
+    done = run_penstock("audit", "--topics", file, *more)
     assert done.returncode == code
     assert text in done.stderr
     assert "Traceback" not in done.stderr
@@ -104,7 +97,7 @@ def test_check_loads_and_shows_policies_of_topics(kafka, tmp_path):
     properties = {**BOTH, "records.policy.class.names.allowed": "policies.*"}
     del properties["topic.settings.topic"]
     file = write_configuration(tmp_path, kafka.bootstrap_servers, 9192, properties, POLICIES)
-    done = run("check", file)
+    done = run_penstock("check", file)
     assert done.returncode == 0, done.stderr
     assert "create.topic.policy.class.name policies.Small" in done.stdout
     assert "alter.config.policy.class.name policies.Short" in done.stdout
@@ -113,7 +106,7 @@ def test_check_loads_and_shows_policies_of_topics(kafka, tmp_path):
 
     broken = POLICIES.replace("class Short(", "class Long(")
     file = write_configuration(tmp_path, kafka.bootstrap_servers, 9192, properties, broken)
-    done = run("check", file)
+    done = run_penstock("check", file)
     assert done.returncode == 2
     assert "alter.config.policy.class.name: policies.Short" in done.stderr
 
@@ -175,7 +168,7 @@ def test_explain_uses_topic_configs(gateway, topic, admin, kafka):
     producer.produce(name, b"round", partition=0)
     assert producer.flush(60) == 0
 
-    done = run("explain", running.file, "--topic", name, "--offset", "0:0")
+    done = run_penstock("explain", running.file, "--topic", name, "--offset", "0:0")
 
     assert done.returncode == 1, done.stderr
     assert "policies.Curly: refused with 44: not curly" in done.stdout

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from tests.audit_records import lines_of
-from tests.gateways import PENSTOCK, wait_until, write_configuration
+from tests.gateways import run_penstock, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.integration.trail import CHECK, POLICIES, produce
 
@@ -15,10 +15,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 def audit(file, *arguments):
-    done = subprocess.run(
-        [*PENSTOCK, "audit", str(file), "--trail", *arguments],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = run_penstock("audit", file, "--trail", *arguments)
     assert "Traceback" not in done.stdout + done.stderr
     return done
 

@@ -1,7 +1,6 @@
 """`penstock check --since`: how policies would judge stored records, on a real Kafka."""
 
 import re
-import subprocess
 import time
 import uuid
 
@@ -18,7 +17,7 @@ from confluent_kafka.admin import (
 from penstock.kafka.local import free_ports
 from penstock.policy import Record
 from tests.conftest import create_acls, create_topic
-from tests.gateways import PENSTOCK, wait_until, write_configuration
+from tests.gateways import run_penstock, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.integration.trail import secured, secured_admin, upstream_as
 from tests.kafka.records.encoding import encode_batch
@@ -83,10 +82,7 @@ def written(kafka, tmp_path):
 
 
 def check(file, *arguments):
-    done = subprocess.run(
-        [*PENSTOCK, "--log-level", "error", "check", str(file), *arguments],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    done = run_penstock("--log-level", "error", "check", file, *arguments, timeout_s=300)
     assert "Traceback" not in done.stdout + done.stderr
     return done
 

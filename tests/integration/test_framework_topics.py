@@ -1,14 +1,12 @@
 """Topics of frameworks, against a real broker: none of their records is set aside or dropped."""
 
-import subprocess
-
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from penstock.gateway.produce.lookups.cleanup_policies import REFRESH_S
 from tests.conftest import create_topic, delete_topic
-from tests.gateways import PENSTOCK, wait_until
+from tests.gateways import run_penstock, wait_until
 from tests.integration.reading import values_of
 from tests.kafka.records.encoding import encode_batch, values
 from tests.raw import RawClient, produce_request, produced
@@ -91,10 +89,7 @@ def test_no_record_of_a_topic_of_a_framework_is_lost(kafka, gateway, topic, chan
     ]
     assert sorted(named) == sorted([table, changelog])
 
-    done = subprocess.run(
-        [*PENSTOCK, "check", "--connect", str(running.file)],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = run_penstock("check", "--connect", running.file)
     assert f"topic {table}, compacted: bad records are refused" in done.stdout
     assert f"topic {changelog}, named as those of frameworks: bad records" in done.stdout
     assert f"topic {plain}, " not in done.stdout

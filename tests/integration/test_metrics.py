@@ -25,7 +25,13 @@ from prometheus_client.openmetrics.parser import (
 
 from penstock.kafka.local import LocalKafka, free_ports
 from tests.conftest import create_topic
-from tests.gateways import PENSTOCK, wait_until, wait_until_settled, write_configuration
+from tests.gateways import (
+    PENSTOCK,
+    run_penstock,
+    wait_until,
+    wait_until_settled,
+    write_configuration,
+)
 from tests.kafka.records.encoding import encode_batch, values
 from tests.metrics import get, scrape
 from tests.raw import RawClient, produce_request
@@ -404,8 +410,7 @@ def test_an_invalid_address_is_reported_at_the_start(tmp_path, command, address,
             "broker.ports": "9193-9199",
         }
         file = write_configuration(tmp_path, "127.0.0.1:1", 9192, properties)
-        done = subprocess.run([*PENSTOCK, command, str(file)], capture_output=True, text=True,
-                              timeout=120, check=False)  # fmt: skip
+        done = run_penstock(command, file)
 
     assert done.returncode == (3 if address == "taken" else 2)
     assert message.format(taken=taken) in done.stderr
@@ -414,8 +419,7 @@ def test_an_invalid_address_is_reported_at_the_start(tmp_path, command, address,
 
 def test_check_works_next_to_a_running_gateway(observed):
     running, _ = observed(CHECK)
-    done = subprocess.run([*PENSTOCK, "check", str(running.file)], capture_output=True, timeout=120,
-                          check=False)  # fmt: skip
+    done = run_penstock("check", running.file)
     assert done.returncode == 0, done.stderr
 
 

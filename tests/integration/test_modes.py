@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import time
 
 import pytest
@@ -18,7 +17,7 @@ from confluent_kafka.admin import (
 from penstock.kafka.local import free_ports
 from penstock.policy import Header, Record
 from tests.conftest import create_topic
-from tests.gateways import PENSTOCK, wait_until
+from tests.gateways import run_penstock, wait_until
 from tests.integration.modes import dead_letters, produce, set_config
 from tests.integration.reading import read_topic
 from tests.kafka.records.encoding import encode_batch, values
@@ -206,10 +205,7 @@ def test_the_commands_accept_dead_letters_of_gateways(gateway, topic, kafka, tmp
         assert produce(direct, dead, encode_batch(letters), acks=-1) == (0, 2)
 
     def run(command, *arguments):
-        done = subprocess.run(
-            [*PENSTOCK, command, str(running.file), *map(str, arguments), "--local"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        done = run_penstock(command, running.file, *arguments, "--local")
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -504,9 +500,8 @@ def test_check_shows_how_bad_records_are_handled(gateway):
         **CHECK, "topics.a-*.penstock.mode": "quarantine", "topics.b-*.penstock.mode": "mark",
         "topics.a-*.errors.deadletterqueue.topic.name": "bad.${topic}",
     }, POLICIES)  # fmt: skip
-    done = subprocess.run(
-        [*PENSTOCK, "check", str(running.file)], capture_output=True, text=True, check=True
-    )
+    done = run_penstock("check", running.file)
+    assert done.returncode == 0, done.stderr
     assert "topics a-*, in quarantine: bad records go to bad.a-*" in done.stdout
     assert "topics b-*, marked: bad records are stored, with headers that say why" in done.stdout
 

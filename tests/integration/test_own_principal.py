@@ -6,7 +6,6 @@ In Penstock's client, and in Kafka's Java client with what Spark's connector wou
 import base64
 import contextlib
 import json
-import subprocess
 import time
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from penstock.kafka.client.reading.offset_ranges import WantedRange
 from penstock.kafka.client.reading.reader import RangeReader
 from penstock.kafka.local import LocalKafka
 from tests.conftest import create_topic
-from tests.gateways import PENSTOCK, RunningGateway, gateway_port, write_configuration
+from tests.gateways import RunningGateway, gateway_port, run_penstock, write_configuration
 from tests.integration.reading import read_topic, values_of
 from tests.kafka.client.token_endpoint import TokenEndpoint
 from tests.secured import (
@@ -133,12 +132,6 @@ def secured(files, issuer):
         yield kafka, admin
 
 
-def penstock(*arguments):
-    return subprocess.run(
-        [*PENSTOCK, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
-    )
-
-
 def raw_batches(file, topic):
     """The numbers of records in the batches, as Spark's tasks read them."""
     with Connection(load_configuration(file).upstream_properties, file) as connection:
@@ -161,7 +154,7 @@ def use(folder, servers, topic, client, upstream):
     properties = {f"upstream.{key}": value for key, value in upstream.items()}
     properties |= {"upstream.send.buffer.bytes": 131072, "upstream.key.serializer": "x.Serializer"}
     file = write_configuration(folder, servers, port, {**LEAST, **properties}, POLICIES)
-    checked = penstock("check", file)
+    checked = run_penstock("check", file)
     assert checked.returncode == 0, checked
     gateway = RunningGateway(file)
     try:
@@ -170,10 +163,10 @@ def use(folder, servers, topic, client, upstream):
         assert produce(through, topic, b"drop") == ""
     finally:
         assert gateway.stop() == 0
-    connected = penstock("check", "--connect", file)
+    connected = run_penstock("check", "--connect", file)
     assert connected.returncode == 0, connected
     assert "1 of the cluster's topics" in connected.stdout
-    explained = penstock("explain", file, "--topic", topic, "--offset", "0:0")
+    explained = run_penstock("explain", file, "--topic", topic, "--offset", "0:0")
     assert explained.returncode == 0, explained
     assert raw_batches(file, topic) == [1]
     return gateway
@@ -246,10 +239,10 @@ def test_an_endpoint_that_refuses_is_named(secured, files, endpoint, tmp_path):
                 "upstream.sasl.jaas.config": f'{OAUTH} clientId="me" clientSecret="s3";',
             },
         )
-        assert penstock("check", file).returncode == 0
+        assert run_penstock("check", file).returncode == 0
         for done in (
-            penstock("explain", file, "--topic", "t", "--offset", "0:0"),
-            penstock("gateway", file),
+            run_penstock("explain", file, "--topic", "t", "--offset", "0:0"),
+            run_penstock("gateway", file),
         ):
             assert done.returncode == 3, done
             assert "responded with HTTP status 401" in done.stderr

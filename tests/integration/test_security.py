@@ -1,7 +1,6 @@
 """TLS on both sides, SASL and ACLs through the gateway, against a Kafka that requires them."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from penstock.kafka.cluster.errors import NotDescribedError
 from penstock.kafka.cluster.offsets import Cluster
 from tests.certificates import Files
 from tests.conftest import create_acls, create_topic
-from tests.gateways import PENSTOCK, RunningGateway, gateway_port, write_configuration
+from tests.gateways import RunningGateway, gateway_port, run_penstock, write_configuration
 from tests.integration.reading import read_topic, values_of
 from tests.integration.secure_brokers import secured, secured_admin
 from tests.raw import RawClient
@@ -151,9 +150,7 @@ def test_a_wrong_password_is_named_by_check(secured, files, tmp_path):
     keys = {**upstream_as_admin(files), "upstream.sasl.jaas.config": login}
     keys |= {"policies": "a", "policies.a.type": "KeyRequired", "topics.*.penstock.policies": "a"}
     file = write_configuration(tmp_path, secured.bootstrap_servers, 9192, keys)
-    done = subprocess.run(
-        [*PENSTOCK, "check", "--connect", str(file)], capture_output=True, text=True, check=False
-    )
+    done = run_penstock("check", "--connect", file)
     assert done.returncode == 3
     assert "Authentication failed: Invalid username or password" in done.stderr
     assert "guessed" not in done.stderr

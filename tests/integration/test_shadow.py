@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import uuid
 
 import pytest
@@ -18,7 +17,7 @@ from confluent_kafka.admin import (
 
 from penstock.kafka.local import free_ports, run_tool
 from tests.conftest import create_topic
-from tests.gateways import PENSTOCK, wait_until
+from tests.gateways import run_penstock, wait_until
 from tests.integration.reading import read_topic, values_of
 from tests.kafka.records.encoding import encode_batch, values
 from tests.metrics import scrape
@@ -460,7 +459,6 @@ def test_topic_configs_do_not_bypass_a_topic_policy(measured):
 
 def test_check_shows_observed_policies(measured):
     running, _ = measured({**CHECK, **TOPICS, "topics.a-*.penstock.mode": "observe"})
-    done = subprocess.run(
-        [*PENSTOCK, "check", str(running.file)], capture_output=True, text=True, check=True
-    )
+    done = run_penstock("check", running.file)
+    assert done.returncode == 0, done.stderr
     assert "topics a-*, observed: nothing is refused" in done.stdout

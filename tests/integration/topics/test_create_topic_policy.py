@@ -1,10 +1,7 @@
 """KIP-108 on the wire: arguments of a policy, responses to clients, topics of the cluster."""
 
 import json
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -13,8 +10,8 @@ from penstock.configuration import ConfigurationError, load_configuration
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.kafka.local import free_ports
 from tests.gateways import (
-    PENSTOCK,
     RunningGateway,
+    run_penstock,
     wait_until,
     wait_until_settled,
     write_configuration,
@@ -449,22 +446,12 @@ def test_commands_report_a_policy_that_cannot_be_used(tmp_path, why, key):
     file = write_configuration(tmp_path, "none:1", free_ports(1)[0], {key: name}, policies)
 
     with ThreadPoolExecutor() as together:
-        for ended in together.map(partial(run, file), ("gateway", "check")):
+        for ended in together.map(
+            lambda command: run_penstock(command, file), ("gateway", "check")
+        ):
             assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
             assert key in ended.stderr
             assert telling in ended.stderr
-
-
-def run(file: Path, command: str) -> subprocess.CompletedProcess[str]:
-    """Run one of Penstock's commands on a configuration to its end."""
-    return subprocess.run(
-        [*PENSTOCK, command, str(file)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_librdkafka_lists_all_topics(judging, kafka):
