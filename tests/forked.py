@@ -155,7 +155,7 @@ def serve(descriptor: int) -> list[str]:
     """Fork for each message; return the arguments of the program, in the fork.
 
     Args:
-        descriptor: That of a socket to the process that runs the tests, with which this one ends.
+        descriptor: That of a socket to the process that runs the tests, which ends it.
     """
     for command in importlib.import_module("penstock.cli").COMMANDS:
         importlib.import_module(f"penstock.cli.{command}")

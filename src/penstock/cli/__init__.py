@@ -81,7 +81,7 @@ class _CommandParser(argparse.ArgumentParser):
         if self._is_imported:
             return
         self._is_imported = True
-        # What is imported stays: collections meanwhile would take a fifth of the time.
+        # Imported objects stay: collections meanwhile would take a fifth of the time.
         gc.disable()
         try:
             module = importlib.import_module(f"penstock.cli.{self.command}")
