@@ -343,12 +343,12 @@ def test_an_idempotent_producer(gateway, topic, stored, codec, name, made):
         running,
         **{"enable.idempotence": True, "batch.num.messages": 5, "compression.type": codec},
     )
-    for number in range(5000):
+    for number in range(2000):
         producer.produce(of, b"%d" % number, on_delivery=reported(failures))
         producer.poll(0)
     assert producer.flush(FLUSH_S) == 0
     assert failures == []
-    expected = [value for value in map(made, range(5000)) if value is not None]
+    expected = [value for value in map(made, range(2000)) if value is not None]
     assert values_of(stored(of)) == expected
 
 
