@@ -1,6 +1,6 @@
-"""Starts Penstock as a fork of a process that has imported it.
+"""Starts Penstock as a fork of a process that has imported it, and loaded Kafka's schemas.
 
-The imports are half of what a start takes, and the tests start hundreds of gateways and commands. A
+That is most of what a start takes, and the tests start hundreds of gateways and commands. A
 fork has its own pid, descriptors and signals; its environment is that of the process that runs the
 tests.
 """
@@ -88,7 +88,7 @@ class _Parent:
     def __init__(self) -> None:
         self.environment = _environment()
         self._starts = threading.Lock()
-        self._started: queue.SimpleQueue[ForkedProcess] = queue.SimpleQueue()
+        self._started: queue.SimpleQueue[ForkedProcess | None] = queue.SimpleQueue()
         self._running: dict[int, ForkedProcess] = {}
         self._arguments: list[str] = []
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -109,6 +109,8 @@ class _Parent:
             message = json.dumps([str(Path.cwd()), arguments]).encode()
             socket.send_fds(self._socket, [message], [stdout, stderr])
             process = self._started.get(timeout=60)
+        if process is None:
+            raise AssertionError(f"nothing forks gateways: {self._process.communicate()[1]!r}")
         os.close(stdout)
         os.close(stderr)
         process.stdout, process.stderr = os.fdopen(output), os.fdopen(errors)
@@ -116,13 +118,15 @@ class _Parent:
 
     def _receive(self) -> None:
         """Take the pid of a process that was started, or that of one that ended with its code."""
-        while message := self._socket.recv(_MESSAGE_MAX):
-            match json.loads(message):
-                case [pid]:
-                    self._running[pid] = ForkedProcess(pid, self._arguments)
-                    self._started.put(self._running[pid])
-                case [pid, code]:
-                    self._running.pop(pid).end(code)
+        with contextlib.suppress(ConnectionResetError):
+            while message := self._socket.recv(_MESSAGE_MAX):
+                match json.loads(message):
+                    case [pid]:
+                        self._running[pid] = ForkedProcess(pid, self._arguments)
+                        self._started.put(self._running[pid])
+                    case [pid, code]:
+                        self._running.pop(pid).end(code)
+        self._started.put(None)
 
     def _close(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
@@ -159,6 +163,8 @@ def serve(descriptor: int) -> list[str]:
     """
     for command in importlib.import_module("penstock.cli").COMMANDS:
         importlib.import_module(f"penstock.cli.{command}")
+    importlib.import_module("penstock.gateway.sessions.schemas").load_schemas()
+    importlib.import_module("penstock.configuration.model").Configuration.model_rebuild()
     gc.collect()
     gc.freeze()
     tests = socket.socket(fileno=descriptor)
