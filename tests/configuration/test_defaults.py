@@ -39,6 +39,7 @@ OF_FILE = {
     "sasl.server.max.receive.size": 524288,
     "metrics.listener": None,
     "metrics.listener.token": None,
+    "console.peers": (),
     "audit.topic": "",
     "audit.file": "",
 }

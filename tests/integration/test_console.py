@@ -282,3 +282,98 @@ def test_a_token(watched):
         assert get(port, path)[0] == 401
     with Events(port, {"Authorization": "Bearer a-token"}) as events:
         assert events.wait_for("state")["api"] == 1
+
+
+@pytest.fixture
+def replicas(gateway):
+    """Starts gateways that know each other, each with its own port for the console."""
+
+    def start(count=2, tokens=None):
+        ports = free_ports(count)
+        addresses = [f"127.0.0.1:{port}" for port in ports]
+        running = [
+            gateway({
+                **CHECK, "metrics.listener": address,
+                "console.peers": ",".join(other for other in addresses if other != address),
+                **({"metrics.listener.token": tokens[number]} if tokens else {}),
+            }, POLICIES)
+            for number, address in enumerate(addresses)
+        ]  # fmt: skip
+        return running, ports
+
+    return start
+
+
+def test_two_gateways_are_one_page(replicas, topic):
+    running, ports = replicas()
+    names = [topic("first"), topic("second")]
+    for number, replica in enumerate(running):
+        produce(replica, names[number], [b"bad 1"], [b"good"])
+        produce(replica, names[0], [b"bad 2"], [b"bad 2"])
+
+    def are_all(figures):
+        return figures["totals"] == {"refused": 6, "accepted": 2}
+
+    for port in ports:
+        with Events(port) as events:
+            figures = events.wait_for("figures", are_all)
+        assert [entry["answers"] for entry in figures["gateways"]] == [True, True]
+        assert {entry["gateway"]["version"] for entry in figures["gateways"]}
+        state = read(port, "/api/state")
+        counts = {row["topic"]: 0 for row in state["refusals"]["rows"]}
+        for row in state["refusals"]["rows"]:
+            counts[row["topic"]] += row["count"]
+        assert counts == {names[0]: 5, names[1]: 1}
+        both = next(row for row in state["refusals"]["rows"] if row["message"] == "no: bad 2")
+        assert both["count"] == 4
+        assert {entry["topic"]: entry["records"]["refused"] for entry in state["topics"]} == counts
+
+    # What a peer reads has nothing of other gateways.
+    _, text = get(ports[0], "/api/own")
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert lines[0]["head"]["totals"]["records"]["refused"] == 3
+    assert {line["row"]["topic"] for line in lines if "row" in line} == {names[0]}
+
+
+def test_a_gateway_ends_and_starts_while_its_peer_is_watched(replicas, topic):
+    (first, second), (port, other) = replicas()
+    name = topic()
+    produce(second, name, [b"bad 1"])
+    with Events(port) as events:
+        events.wait_for("figures", lambda figures: figures["totals"].get("refused") == 1)
+        second.stop()
+        silent = events.wait_for("figures", lambda figures: not figures["gateways"][1]["answers"])
+        assert silent["gateways"][1]["why_not"]
+        assert silent["gateways"][1]["answered"] <= silent["at"]
+        assert silent["totals"]["refused"] == 1  # what it counted remains
+        assert silent["connections"]["limit"] == 2**31 - 1
+        assert silent["ready"]["is_ready"]
+        assert f"127.0.0.1:{other} does not answer" in silent["ready"]["troubles"][0]
+        assert get(port, "/readyz")[0] == 200  # that of this gateway alone
+        produce(first, name, [b"bad 2"])
+        events.wait_for("refusals", lambda message: message["rows"][-1]["message"] == "no: bad 2")
+        second.restart()
+        events.wait_for("figures", lambda figures: figures["gateways"][1]["answers"])
+    first.wait_for("a peer does not answer")
+    first.wait_for("a peer answers again")
+
+
+def test_peers_have_the_same_token_and_no_log_has_it(replicas):
+    tokens = ["one-secret", "one-secret", "another-secret"]
+    running, ports = replicas(3, tokens)
+    with Events(ports[0], {"Authorization": "Bearer one-secret"}) as events:
+        figures = events.wait_for(
+            "figures",
+            lambda figures: (
+                figures["gateways"][1]["answers"] and "another" in figures["gateways"][2]["why_not"]
+            ),
+        )
+    assert figures["gateways"][2]["why_not"] == (
+        "status 401: it has another metrics.listener.token"
+    )
+    assert "secret" not in json.dumps(figures)
+    assert get(ports[0], "/api/own")[0] == 401
+    for replica in running:
+        replica.wait_for("a peer does not answer")
+        replica.stop()
+        assert "secret" not in json.dumps([*replica.log])

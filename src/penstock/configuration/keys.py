@@ -46,6 +46,7 @@ KeyPatterns = Annotated[tuple[str, ...], BeforeValidator(values.key_patterns)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(values.paths)]
 Servers = Annotated[tuple[Address, ...], BeforeValidator(values.servers)]
 MetricsAddress = Annotated[Address, BeforeValidator(values.local_address)]
+Peers = Annotated[tuple[Address, ...], BeforeValidator(values.peers)]
 ClientListener = Annotated[ListenerAddress, BeforeValidator(values.listener)]
 PortRange = Annotated[range, BeforeValidator(values.port_range)]
 SecurityProtocol = Annotated[
@@ -506,6 +507,15 @@ class Keys(BaseModel):
             "The token that requests for `/metrics` send as `Authorization: Bearer`, and that "
             "users enter to open the console. Required if `metrics.listener` is not a loopback "
             "address. `/livez` and `/readyz` need no token."
+        ),
+    )
+    console_peers: Peers = key(
+        OPERATIONS,
+        reloaded=False,
+        default=(),
+        meaning=(
+            "`HOST:PORT,...`: `metrics.listener` of up to 20 other gateways, which the console "
+            "shows, too. [Several gateways](monitoring.md#several-gateways)"
         ),
     )
     audit_topic: OptionalTopicName = key(

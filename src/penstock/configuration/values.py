@@ -31,6 +31,8 @@ class ListenerAddress(NamedTuple):
         return f"{'SSL' if self.tls else 'PLAINTEXT'}://{self.address}"
 
 
+PEERS_MAX = 20
+"""The listener for metrics accepts 32 connections, and its peers read it as well."""
 TOPIC_VARIABLE = "${topic}"
 """The placeholder for the name of a topic in the name of another topic."""
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -179,6 +181,16 @@ def servers(value: str) -> tuple[Address, ...]:
     addresses = tuple(address(part) for part in value.split(",") if part.strip())
     if not addresses or any(not server.host or not server.port for server in addresses):
         raise ValueError("host:port, or several of them separated by commas")
+    return addresses
+
+
+def peers(value: str) -> tuple[Address, ...]:
+    """Read `host:port,host:port`: each once, and not too many; also none."""
+    addresses = servers(value) if value.strip() else ()
+    if len({(peer.host.lower(), peer.port) for peer in addresses}) != len(addresses):
+        raise ValueError("host:port, or several of them separated by commas, each once")
+    if len(addresses) > PEERS_MAX:
+        raise ValueError(f"at most {PEERS_MAX} times host:port, separated by commas")
     return addresses
 
 

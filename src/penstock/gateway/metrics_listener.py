@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
@@ -10,6 +11,7 @@ from penstock.configuration import Address
 from penstock.gateway.listening.listener import bind
 from penstock.gateway.observing.console import assets
 from penstock.gateway.observing.console.console import Console, ConsoleGateway
+from penstock.gateway.observing.console.peers import Peers
 from penstock.gateway.observing.metrics import gauges
 from penstock.gateway.observing.metrics.access import Access
 from penstock.gateway.observing.metrics.exposition import CONTENT_TYPE, OPENMETRICS, render
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
+    from penstock.configuration import Configuration
     from penstock.gateway.observing.metrics.broker_checks import BrokerChecks
     from penstock.gateway.observing.metrics.counts import GatewayCounts
     from penstock.gateway.observing.metrics.http_server import Request
@@ -70,7 +73,7 @@ class MetricsListener:
         self._server: HttpServer | None = None
         self._lag = LoopLag()
         self._workers = WorkerUsage()
-        self.console = Console(gateway, counts, checks)
+        self.console = Console(gateway, counts, checks, peers=_peers(gateway.configuration))
         self.address: Address | None = None
 
     async def start(self, address: Address, token: str | None, file: Path) -> None:
@@ -144,3 +147,9 @@ class MetricsListener:
         return HttpResponse(
             503 if readiness.missing else 200, readiness.text.encode("utf-8", "replace")
         )
+
+
+def _peers(configuration: Configuration) -> Callable[[str], Peers] | None:
+    """Return what makes the other gateways that are shown; None if there are none."""
+    addresses = configuration.console_peers
+    return partial(Peers, addresses, configuration.metrics_listener_token) if addresses else None

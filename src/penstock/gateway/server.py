@@ -16,6 +16,7 @@ from penstock.gateway.listening.endpoints import endpoints_of
 from penstock.gateway.metrics_listener import MetricsListener
 from penstock.gateway.observed_gateway import ObservedGateway
 from penstock.gateway.observing.audit_trail.keys import check_audit_keys
+from penstock.gateway.observing.console.keys import check_console_peers
 from penstock.gateway.observing.metrics.broker_checks import BrokerChecks
 from penstock.gateway.observing.metrics.counts import GatewayCounts
 from penstock.gateway.parts import GatewayParts
@@ -66,6 +67,7 @@ class Gateway:
         budget = Budget(max_bytes if max_bytes > 0 else default_budget(), time.monotonic)
         self._reports = RefusalReports(watch)
         check_audit_keys(configuration)
+        check_console_peers(configuration)
         endpoints = endpoints_of(configuration)
         self.warnings = endpoints.warnings
         self._tasks = Tasks()

@@ -11,6 +11,7 @@ from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.listening.client_listeners import check_free
 from penstock.gateway.listening.endpoints import endpoints_of
 from penstock.gateway.observing.audit_trail.keys import check_audit_keys
+from penstock.gateway.observing.console.keys import check_console_peers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +47,7 @@ async def dry_run(configuration: Configuration, *, is_to_serve: bool = False) ->
     if is_to_serve:
         check_free(configuration)
     check_audit_keys(configuration)
+    check_console_peers(configuration)
     topics = TopicPolicies(configuration, tries_classes=False)
     await topics.start()
     await topics.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,9 @@ from penstock.engine.verdict import refused
 from penstock.engine.workers.processes.worker import WorkerState
 from penstock.gateway.observing.console import console as module
 from penstock.gateway.observing.console.console import CHANGED_MAX, WRONG_LOGINS_MAX, Console
+from penstock.gateway.observing.console.peer_request import PeerError
+from penstock.gateway.observing.console.peer_state import decode
+from penstock.gateway.observing.console.peers import Peers
 from penstock.gateway.observing.console.recent_refusals import ROWS_MAX
 from penstock.gateway.observing.metrics.access import Access
 from penstock.gateway.observing.metrics.broker_checks import Reached
@@ -22,6 +26,7 @@ from penstock.gateway.observing.metrics.measured_gateway import ConnectionState,
 from penstock.gateway.refusal_log import Refused
 from penstock.policy import Record
 from tests.gateway.observing.console.event_stream import events
+from tests.gateway.observing.console.states import CountingGateway, generated
 from tests.gateway.observing.metrics.schedules import schedule
 from tests.kafka.records.encoding import encode_batch
 
@@ -279,3 +284,101 @@ async def test_each_response_is_for_the_requested_page_only(console):
             assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
             assert headers["Referrer-Policy"] == "same-origin"
             assert not [name for name in headers if name.lower().startswith("access-control")]
+
+
+class GivenPeers(Peers):
+    """Peers whose states are given."""
+
+    def __init__(self, *states):
+        super().__init__([Address(f"gateway-{number}", 9100) for number in range(2, 4)], None, "x")
+        self.given = dict(zip(self.all, states, strict=True))
+        for peer in self.all:
+            peer.read = partial(self._state, peer)
+
+    async def _state(self, peer, _):
+        if isinstance(self.given[peer], Exception):
+            raise self.given[peer]
+        return self.given[peer]
+
+
+@pytest.fixture
+def peers():
+    counting = CountingGateway(2)
+    for event in generated(1):
+        counting.play(event)
+    return GivenPeers(counting.state(), PeerError("Connection refused"))
+
+
+@pytest.fixture
+def merged(gateway, counts, peers):
+    checks = SimpleNamespace(brokers={1: Reached(Address("kafka", 9092), "", 0.0)})
+    gateway.is_loaded = True
+    return Console(gateway, counts, checks, now=lambda: 1234.5, peers=lambda _: peers)
+
+
+async def test_the_state_of_all_gateways(merged, counts, peers):
+    for peer in peers.all:
+        await peers.read(peer)
+    counts.refused("orders", batch(5), refused(87, "no", "a.V"))
+    merged.refused(refusal())
+    merged._publish_refusals()
+    state = await read(merged, "/api/state")
+    theirs = peers.given[peers.all[0]]
+
+    assert state["totals"]["refused"] == 5 + theirs.head["totals"]["records"]["refused"]
+    topics = {entry["topic"]: entry["records"] for entry in state["topics"]}
+    assert topics["orders"]["refused"] == 5 + theirs.topics["orders"]["refused"]
+    rows = state["refusals"]["rows"]
+    assert len(rows) == len(theirs.rows) + 1
+    assert "no 0" in {row["message"] for row in rows}
+    assert len({row["id"] for row in rows}) == len(rows)
+    assert state["connections"]["states"]["open"] == 6
+    assert [(entry["name"], entry["answers"], entry["why_not"]) for entry in state["gateways"]] == [
+        ("this gateway", True, ""),
+        ("gateway-2:9100", True, ""),
+        ("gateway-3:9100", False, "Connection refused"),
+    ]
+    assert state["ready"] == {
+        "is_ready": True,
+        "missing": [],
+        "troubles": ["gateway-3:9100 does not answer: Connection refused"],
+    }
+    assert state["api"] == 1
+    assert state["history"]["points"] == []
+
+
+async def test_a_peer_reads_the_state_of_this_gateway_alone(merged, peers):
+    await peers.read(peers.all[0])
+    merged.refused(refusal())
+    answer = await fetch(merged, "/api/own")
+    assert answer.content_type == "application/x-ndjson"
+    own = await decode(answer.body)
+    assert [row["message"] for row in own.rows] == ["no 0"]
+    assert own.topics == {}
+    assert own.head["connections"]["states"]["open"] == 3
+    assert own.head["run"] == merged._id
+
+
+async def test_events_of_all_gateways(merged, counts, peers, monkeypatch):
+    monkeypatch.setattr(module, "EVERY_S", 0.001)
+    monkeypatch.setattr(peers, "_every_s", 0.001)
+    running = asyncio.create_task(merged.run())
+    seen = {}
+    async with asyncio.timeout(60):
+        stream = await fetch(merged, "/api/events")
+        await anext(stream.parts)
+        merged.refused(refusal())
+        counting = CountingGateway(3)
+        counting.play(("late", "c", "too late", 8, False, 0.1))
+        reload = {"at": 1000.0, "worked": False, "why_not": "broken"}
+        peers.given[peers.all[1]] = counting.state(reload=reload)
+        messages = set()
+        while {"figures", "point", "reload"} - seen.keys() or len(messages) < 2:
+            for name, data in events(await anext(stream.parts)):
+                seen[name] = data
+                if name == "refusals":
+                    messages |= {row["message"] for row in data["rows"]} & {"no 0", "too late"}
+        running.cancel()
+        await stream.parts.aclose()
+    assert seen["reload"]["why_not"] == "gateway-3:9100: broken"
+    assert len(seen["figures"]["gateways"]) == 3

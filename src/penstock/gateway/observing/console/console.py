@@ -7,19 +7,24 @@ import time
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from uuid import uuid4
 
 import structlog
 
-from penstock.gateway.observing.console import assets, state
+from penstock.gateway.observing.console import assets, peer_state, state
+from penstock.gateway.observing.console.all_gateways import AllGateways
 from penstock.gateway.observing.console.history import SAMPLE_S, FigureHistory
+from penstock.gateway.observing.console.peer_state import GatewayState
 from penstock.gateway.observing.console.recent_refusals import RecentRefusals, shown
 from penstock.gateway.observing.console.subscribers import CONTENT_TYPE, Subscribers, as_text
 from penstock.gateway.observing.console.topic_plans import Planned, TopicPlans
 from penstock.gateway.observing.metrics.http_server import EventStream, HttpResponse
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
+    from penstock.gateway.observing.console.peers import Peers
+    from penstock.gateway.observing.console.recent_refusals import RefusalRow
     from penstock.gateway.observing.metrics.access import Access
     from penstock.gateway.observing.metrics.broker_checks import BrokerChecks
     from penstock.gateway.observing.metrics.counts import GatewayCounts
@@ -42,6 +47,10 @@ _FIGURES_EVERY: Final = 2
 """Samples between two events of figures."""
 _TICKS_A_SAMPLE: Final = round(SAMPLE_S / EVERY_S)
 _AFTER_ERROR_S: Final = 60.0
+_OF_FIGURES: Final = (
+    "at", "ready", "connections", "held_bytes", "workers", "audit_trail", "settings_generation",
+    "producers", "restarts",
+)  # fmt: skip
 
 
 class ConsoleGateway(state.ShownGateway, Planned, Protocol):
@@ -74,6 +83,7 @@ class Console:
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
         wrong_login_s: float = WRONG_LOGIN_S,
+        peers: Callable[[str], Peers] | None = None,
     ) -> None:
         """Prepare; `run` keeps it up to date.
 
@@ -83,6 +93,8 @@ class Console:
             now: Returns the time in seconds since the epoch.
             clock: Returns the monotonic time in seconds.
             wrong_login_s: How long a login with a wrong token takes.
+            peers: Makes the other gateways that are shown, of the id of this gateway's run; None
+                if there are none.
         """
         self._gateway = gateway
         self._counts = counts
@@ -97,15 +109,27 @@ class Console:
         self._history = FigureHistory(counts.totals(), clock(), now())
         self._subscribers = Subscribers()
         self._reload: Reload | None = None
+        self._shown_reload: dict[str, Any] | None = None
+        self._id = str(uuid4())
+        self._all: AllGateways | None = None
+        if peers is not None:
+            self._all = AllGateways(peers(self._id), clock(), now())
 
     def reloaded(self, *, worked: bool, why_not: str = "") -> None:
         """Take note of a reload of the file."""
         self._reload = Reload(self._now(), worked, shown(why_not))
         self._plans.forget()
-        self._subscribers.publish("reload", self._reload_as_json())
+        if self._all is None:
+            self._subscribers.publish("reload", self._reload_as_json())
 
     async def run(self) -> None:
         """Sample the counters, and send changes to subscribers, again and again."""
+        if self._all is None:
+            await self._run()
+        else:
+            await asyncio.gather(self._run(), self._all.peers.run())
+
+    async def _run(self) -> None:
         for tick in count(1):
             await asyncio.sleep(EVERY_S)
             try:
@@ -121,16 +145,33 @@ class Console:
         if is_sampled:
             self._sample()
         if self._subscribers and tick % (_FIGURES_EVERY * _TICKS_A_SAMPLE) == 0:
-            self._subscribers.publish("figures", await self._figures())
+            own = await self._own()
+            self._subscribers.publish("figures", await self._figures(own))
+            if self._all is not None:
+                self._publish_reload(self._all.reload(own))
+
+    def _publish_reload(self, reload: dict[str, Any] | None) -> None:
+        if reload is not None and reload != self._shown_reload:
+            self._subscribers.publish("reload", reload)
+        self._shown_reload = reload
 
     def _publish_refusals(self) -> None:
         changed_rows = self._refusals.look()
-        if changed_rows and self._subscribers:
+        others = self._refusals.others
+        if self._all is None:
             rows = [row.as_json() for row in changed_rows[-CHANGED_MAX:]]
-            self._subscribers.publish("refusals", {"rows": rows, "others": self._refusals.others})
+        else:
+            self._all.refused(changed_rows, self._refusals.rows, others)
+            rows = self._all.refusals.take_changed()[-CHANGED_MAX:]
+            others = self._all.refusals.others
+        if rows and self._subscribers:
+            self._subscribers.publish("refusals", {"rows": rows, "others": others})
 
     def _sample(self) -> None:
-        point = self._history.sample(self._counts.totals(), self._clock(), self._now())
+        totals, clock, now = self._counts.totals(), self._clock(), self._now()
+        point = self._history.sample(totals, clock, now)
+        if self._all is not None:
+            point = self._all.sample(self._id, totals, clock, now)
         if point is not None:
             self._subscribers.publish("point", point.as_json())
 
@@ -142,6 +183,7 @@ class Console:
             "/": partial(self._page, access),
             **({"/login": _login_page} if access.needs_token else {}),
             "/api/state": self._answer_state,
+            peer_state.PATH: self._answer_peer,
             "/api/topics": self._answer_topics,
             "/api/events": partial(self._answer_events, access),
             **{f"/{name}": partial(_asset, name) for name in assets.PUBLIC},
@@ -176,6 +218,12 @@ class Console:
     async def _answer_state(self, _: Request) -> HttpResponse:
         return _json(await self._state())
 
+    async def _answer_peer(self, _: Request) -> HttpResponse:
+        own = await self._own()
+        own.rows = [row async for row in _as_json(self._refusals.rows())]
+        body = await own.encode()
+        return HttpResponse(200, body, peer_state.CONTENT_TYPE, assets.HEADERS)
+
     async def _answer_topics(self, _: Request) -> HttpResponse:
         return _json(await self._plans.read())
 
@@ -190,43 +238,78 @@ class Console:
 
     async def _state(self) -> str:
         """Return everything but the plans of topics, as a line of JSON."""
+        own = await self._own()
+        figures = await self._figures(own)
+        reload, history, others = own.head["reload"], self._history, self._refusals.others
+        if self._all is None:
+            rows = [row async for row in _as_json(self._refusals.rows())]
+        else:
+            reload, history = self._all.reload(own), self._all.history
+            rows, others = self._all.refusals.rows(), self._all.refusals.others
         head = as_text(
             {
                 "api": state.API_VERSION,
-                "gateway": state.about(self._gateway),
-                **await self._figures(),
-                "reload": self._reload_as_json(),
+                "gateway": own.head["gateway"],
+                **figures,
+                "reload": reload,
             }
         )
-        rows = [row async for row in self._rows()]
-        others, history = self._refusals.others, self._history.as_text()
+        lines = [line async for line in _as_lines(rows)]
         return (
-            f'{head[:-1]},"refusals":{{"rows":[{",".join(rows)}],"others":{others}}},'
-            f'"history":{history}}}'
+            f'{head[:-1]},"refusals":{{"rows":[{",".join(lines)}],"others":{others}}},'
+            f'"history":{history.as_text()}}}'
         )
 
-    async def _rows(self) -> AsyncIterator[str]:
-        """Yield the rows of refusals, with everything else in between."""
-        for number, row in enumerate(self._refusals.rows(), 1):
-            yield as_text(row.as_json())
-            if number % _ROWS_AT_ONCE == 0:
-                await asyncio.sleep(0)
-
-    async def _figures(self) -> dict[str, Any]:
-        """Return the data of the regular events."""
+    async def _own(self) -> GatewayState:
+        """Return the state of this gateway."""
         loop_time = asyncio.get_running_loop().time()
         now = await state.at_the_moment(self._gateway, self._checks.brokers, loop_time)
-        return {
+        brokers = now.pop("brokers")
+        head = {
+            "api": state.API_VERSION,
+            "run": self._id,
             "at": round(self._now(), 3),
+            "gateway": state.about(self._gateway),
             **now,
             "restarts": self._counts.restarts(),
+            "totals": self._counts.totals()._asdict(),
+            "reload": self._reload_as_json(),
+            "others": self._refusals.others,
+        }
+        topics = {shown(topic): counts for topic, counts in self._counts.records_by_topic().items()}
+        return GatewayState(head, brokers, topics)
+
+    async def _figures(self, own: GatewayState) -> dict[str, Any]:
+        """Return the data of the regular events."""
+        if self._all is not None:
+            return {"at": own.head["at"], **await self._all.figures(own)}
+        return {
+            **{name: own.head[name] for name in _OF_FIGURES},
+            "brokers": own.brokers,
             "rates": self._history.now.as_json(),
-            "totals": self._counts.totals().records,
-            "topics": state.topics(self._counts.records_by_topic()),
+            "totals": own.head["totals"]["records"],
+            "topics": state.topics(own.topics),
+            "gateways": [],
         }
 
     def _reload_as_json(self) -> dict[str, Any] | None:
         return None if self._reload is None else self._reload._asdict()
+
+
+async def _as_json(rows: Iterable[RefusalRow]) -> AsyncIterator[dict[str, Any]]:
+    """Yield rows of refusals, with everything else in between."""
+    for number, row in enumerate(rows, 1):
+        yield row.as_json()
+        if number % _ROWS_AT_ONCE == 0:
+            await asyncio.sleep(0)
+
+
+async def _as_lines(rows: Iterable[Mapping[str, Any]]) -> AsyncIterator[str]:
+    """Yield rows as lines of JSON, with everything else in between."""
+    for number, row in enumerate(rows, 1):
+        yield as_text(row)
+        if number % _ROWS_AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 async def _asset(name: str, _: Request) -> HttpResponse:

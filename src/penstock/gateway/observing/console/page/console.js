@@ -46,7 +46,7 @@ const events = {
   figures(data) {
     told.now = data;
     view.skew = data.at - Date.now() / 1000;
-    mark("now", "shadow", "plans", "gateway");
+    mark("now", "shadow", "plans", "gateway", "gateways");
     if ($("within").value) mark("refusals"); // time passes, and rows leave it
     if (!told.plans?.topics && data.ready.is_ready) readPlans();
   },
@@ -147,7 +147,8 @@ const shownAt = () => Date.now() / 1000 + view.skew;
 const show = {
   about() {
     const about = told.gateway;
-    setText($("where"), `${about.host}, ${about.listener}`);
+    const others = told.now.gateways.length - 1;
+    setText($("where"), `${about.host}, ${about.listener}${others > 0 ? `, and ${count(others)} more` : ""}`);
     document.title = `Penstock ${about.host}`;
     setChildren($("about"), ...pairs([
       ["file", given(about.file)],
@@ -163,11 +164,11 @@ const show = {
     const refused = sum(rates.records, NOT_STORED);
     const would = sum(rates.records, WOULD.slice(0, 3));
     const all = told.now.totals;
-    const held_share = held.limit ? held.held / held.limit : 0;
+    const held_share = held.share ?? (held.limit ? held.held / held.limit : 0); // of several gateways the highest
     const failedReload = told.reload && !told.reload.worked;
     const judging = (workers.states.ready ?? 0) + (workers.states.blocked ?? 0);
     setChildren($("now"), ...[
-      tile("State", ready.is_ready ? "ready" : "not ready", failedReload ? "the last reload failed" : ready.troubles.length ? "with troubles" : `for ${span(shownAt() - told.gateway.started)}`, ready.is_ready && !failedReload ? "good" : "bad", !ready.is_ready || failedReload),
+      tile("State", stateOf(told.now), failedReload ? "the last reload failed" : ready.troubles.length ? "with troubles" : `for ${span(shownAt() - told.gateway.started)}`, allReady(told.now) && !failedReload ? "good" : "bad", !allReady(told.now) || failedReload),
       tile("Accepted records/s", rate(rates.records.accepted), `${count(all.accepted)} since the start`),
       tile("Refused records/s", rate(refused), `${count(sum(all, NOT_STORED))} since the start`, refused ? "bad" : ""),
       sum(all, KEPT) ? tile("Marked or in quarantine/s", rate(sum(rates.records, KEPT)), `${count(sum(all, KEPT))} since the start`, "would") : null,
@@ -289,6 +290,23 @@ const show = {
     });
   },
 
+  gateways() {
+    const all = told.now.gateways;
+    $("all-gateways").hidden = all.length < 2;
+    showRows($("gateways").tBodies[0], all, (one) => one.name, (one, row) => {
+      row ??= make("tr", { role: "row" }, make("th", { scope: "row", class: "given", role: "rowheader" }),
+        ...GATEWAY_COLUMNS.map((name, i) => make("td", { class: i > 2 ? "n" : "given", role: "cell", "data-label": name })));
+      const about = one.gateway;
+      setChildren(row.cells[0], given(one.name), about ? given(`${about.host}, ${about.listener}`, "small") : null);
+      const [state, is] = gatewayState(one);
+      setText(row.cells[1], state);
+      row.cells[1].className = `given ${is}`;
+      const cells = about ? [`${about.version}, Python ${about.python}`, moment(about.started), count(one.connections), count(sum(one.records, NOT_STORED))] : ["", "", "", ""];
+      cells.forEach((text, i) => setText(row.cells[i + 2], text));
+      return row;
+    });
+  },
+
   reload() {
     const last = told.reload;
     if (!last) setText($("reload"), "None since the start.");
@@ -296,6 +314,27 @@ const show = {
     else setChildren($("reload"), make("span", { class: "bad" }, "failed"), ` at ${moment(last.at)}, the old policies stay in force: `, given(last.why_not));
   },
 };
+
+// Gateways
+
+const GATEWAY_COLUMNS = ["state", "version", "started", "connections", "not stored"];
+const counted = (now) => now.gateways.filter((one) => !one.double);
+const serves = (one) => one.answers && one.ready.is_ready;
+const allReady = (now) => (now.gateways.length > 1 ? counted(now).every(serves) : now.ready.is_ready);
+
+function stateOf(now) {
+  const all = counted(now);
+  if (all.length > 1) return `${all.filter(serves).length} of ${all.length} ready`;
+  return now.ready.is_ready ? "ready" : "not ready";
+}
+
+/** The state of one gateway in words, and its class. */
+function gatewayState(one) {
+  if (!one.answers) return [`does not answer ${one.answered ? `since ${stamp(one.answered)}` : "yet"}: ${one.why_not}; its counts are those of then`, "bad"];
+  if (one.double) return ["is another gateway of this list, and counts once", ""];
+  if (!one.ready.is_ready) return [`not ready: ${one.ready.missing.join("; ")}`, "bad"];
+  return one.reload && !one.reload.worked ? ["ready; its last reload failed", "bad"] : ["ready", "good"];
+}
 
 // Refusals
 
