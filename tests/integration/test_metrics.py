@@ -102,6 +102,25 @@ def produce(address, topic, *batches):
     return found
 
 
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        ("text/plain;version=0.0.4;q=0.9,application/openmetrics-text;q=0.5", "text/plain"),
+        ("application/openmetrics-text;q=0.9,text/plain;q=0.5", "application/openmetrics-text"),
+    ],
+)
+def test_a_client_gets_the_format_that_it_prefers(observed, accept, content_type):
+    _, port = observed(CHECK)
+    for method in ("GET", "HEAD"):
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{port}/metrics", headers={"Accept": accept}, method=method
+        )
+        with urllib.request.urlopen(request, timeout=60) as response:
+            assert response.headers["Content-Type"].startswith(f"{content_type}; version=")
+            assert int(response.headers["Content-Length"]) > 0
+            assert bool(response.read()) == (method == "GET")
+
+
 def test_formats_compression_and_process_metrics(observed, topic):
     running, port = observed(CHECK)
     name = topic()

@@ -14,10 +14,16 @@ from penstock.gateway.observing.console.console import Console, ConsoleGateway
 from penstock.gateway.observing.console.peers import Peers
 from penstock.gateway.observing.metrics import gauges
 from penstock.gateway.observing.metrics.access import Access
-from penstock.gateway.observing.metrics.exposition import CONTENT_TYPE, OPENMETRICS, render
+from penstock.gateway.observing.metrics.exposition import (
+    CONTENT_TYPE,
+    OPENMETRICS,
+    OPENMETRICS_TYPE,
+    TEXT_TYPE,
+    render,
+)
 from penstock.gateway.observing.metrics.http_server import HttpResponse, HttpServer
 from penstock.gateway.observing.metrics.loop_lag import LoopLag
-from penstock.gateway.observing.metrics.negotiation import accepts, compressed
+from penstock.gateway.observing.metrics.negotiation import compressed, preferred
 from penstock.gateway.observing.metrics.process_usage import WorkerUsage
 from penstock.gateway.observing.metrics.readiness import Readiness, inspect
 
@@ -122,7 +128,8 @@ class MetricsListener:
 
     async def _metrics(self, request: Request) -> HttpResponse:
         is_ready = not self._readiness.missing
-        is_openmetrics = accepts(request.header(b"accept"), "application/openmetrics-text")
+        media_type = preferred(request.header(b"accept"), (TEXT_TYPE, OPENMETRICS_TYPE))
+        is_openmetrics = media_type == OPENMETRICS_TYPE
         body = await render(
             [
                 *self._counts.families(),

@@ -117,7 +117,9 @@ async def test_a_response_has_its_headers_and_body():
         (get("/"), 404),
         (get("http://h/x"), 404),
         (get(method="POST"), 405),
-        (get(method="HEAD"), 405),
+        (get(method="HEAD"), 200),
+        (get("/y", method="HEAD"), 404),
+        (get("/posted", method="HEAD"), 405),
         (get(method="DELETE"), 405),
         (get(headers="Host: h\r\nContent-Length: 1\r\n") + b"a", 400),
         (get(headers="Host: h\r\nTransfer-Encoding: chunked\r\n") + b"1\r\na\r\n0\r\n\r\n", 400),
@@ -159,6 +161,31 @@ async def test_requests_get_their_status(request_bytes, status):
         assert b"\r\nCache-Control: no-store\r\n" in answer
     assert b"secret" not in answer
     assert again.endswith(b"x\n")
+
+
+@pytest.mark.parametrize("path", ["/x", "/large", "/y"])
+async def test_head_is_answered_as_get_without_a_body(path):
+    async with Server() as server:
+        head = await server.fetch(get(path, method="HEAD"))
+        whole = await server.fetch(get(path))
+    assert head == whole.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+
+
+async def test_head_of_a_stream_ends_at_once():
+    async with Server() as server:
+        head = await server.fetch(get("/stream", method="HEAD"))
+        assert server.streams == 0
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert b"Content-Type: text/event-stream" in head
+    assert head.endswith(b"\r\n\r\n")
+
+
+async def test_the_methods_of_a_path_are_named():
+    async with Server() as server:
+        answer = await server.fetch(get(method="DELETE"))
+        posted = await server.fetch(get("/posted"))
+    assert b"\r\nAllow: GET, HEAD\r\n" in answer
+    assert b"\r\nAllow: POST\r\n" in posted
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /x HTTP/1.1\r\nHost: h\r\n"])

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from penstock.gateway.observing.metrics.http_server import HttpResponse, Request
-from penstock.gateway.observing.metrics.negotiation import accepts, compressed
+from penstock.gateway.observing.metrics.negotiation import accepts, compressed, preferred
 
 OPEN = "application/openmetrics-text"
 PROMETHEUS_2 = (
@@ -14,24 +14,59 @@ PROMETHEUS_2 = (
 )
 
 
+PROMETHEUS_3 = (
+    b"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+    b"application/openmetrics-text;version=0.0.1;q=0.5,"
+    b"text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
+PLAIN = "text/plain"
+
+
 @pytest.mark.parametrize(
-    ("header", "wanted", "expected"),
+    ("header", "expected"),
     [
-        (PROMETHEUS_2, OPEN, True),
-        (b"Application/OpenMetrics-Text", OPEN, True),
-        (b"text/plain, application/openmetrics-text; q=0", OPEN, False),
-        (b"text/plain, application/openmetrics-text; q=0.000", OPEN, False),
-        (b"text/plain;version=0.0.4", OPEN, False),
-        (b"*/*", OPEN, False),
-        (None, OPEN, False),
-        (b"", OPEN, False),
-        (b";;,=,\xff;q", OPEN, False),
-        (b"gzip, deflate, br", "gzip", True),
-        (b"identity;q=1, gzip;q=0", "gzip", False),
+        (PROMETHEUS_2, OPEN),
+        (PROMETHEUS_3, OPEN),
+        (b"Application/OpenMetrics-Text", OPEN),
+        (b"application/*", OPEN),
+        (b"text/plain;q=0.5, application/openmetrics-text;q=0.8", OPEN),
+        (b"application/openmetrics-text, text/plain", OPEN),
+        (b"*/*;q=0.1, application/openmetrics-text", OPEN),
+        (b"*/*, text/plain;q=0", OPEN),
+        (b"text/plain, application/openmetrics-text", PLAIN),
+        (b"text/plain, application/openmetrics-text; q=0.9", PLAIN),
+        (b"application/openmetrics-text;version=1.0.0;q=0.2,text/plain;version=0.0.4;q=0.5", PLAIN),
+        (b"application/openmetrics-text;q=0.5, */*", PLAIN),
+        (b"application/openmetrics-text;q=0.5, text/*;q=0.6", PLAIN),
+        (b"text/plain, application/openmetrics-text; q=0", PLAIN),
+        (b"text/plain, application/openmetrics-text; q=0.000", PLAIN),
+        (b"application/openmetrics-text; q=0", PLAIN),
+        (b"text/plain;version=0.0.4", PLAIN),
+        (b"text/html", PLAIN),
+        (b"*/*", PLAIN),
+        (None, PLAIN),
+        (b"", PLAIN),
+        (b";;,=,\xff;q", PLAIN),
+        (b"application/openmetrics-text;q=nan, text/plain;q=0.9", OPEN),  # no weight is 1
+        (b"application/openmetrics-text;q=-1, text/plain;q=9", OPEN),
     ],
 )
-def test_the_accept_header_selects_the_format(header, wanted, expected):
-    assert accepts(header, wanted) == expected
+def test_the_accept_header_selects_the_format(header, expected):
+    assert preferred(header, (PLAIN, OPEN)) == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (b"gzip, deflate, br", True),
+        (b"GZIP;q=0.1", True),
+        (b"identity;q=1, gzip;q=0", False),
+        (b"*", False),
+        (None, False),
+    ],
+)
+def test_the_encodings_that_a_client_accepts(header, expected):
+    assert accepts(header, "gzip") == expected
 
 
 async def test_a_body_is_compressed_for_clients_that_accept_gzip():

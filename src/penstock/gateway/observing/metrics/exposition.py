@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+TEXT_TYPE: Final = "text/plain"
+OPENMETRICS_TYPE: Final = "application/openmetrics-text"
+CONTENT_TYPE: Final = f"{TEXT_TYPE}; version=0.0.4; charset=utf-8"
+OPENMETRICS: Final = f"{OPENMETRICS_TYPE}; version=1.0.0; charset=utf-8"
 _OF_COUNTERS: Final = "_total"
 SLICE_S: Final = 0.0005
 """So long the event loop is kept at a time."""

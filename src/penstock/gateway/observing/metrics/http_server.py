@@ -35,7 +35,7 @@ class Request(NamedTuple):
     """A request.
 
     Attributes:
-        method: `GET` or `POST`.
+        method: `GET`, `HEAD` or `POST`.
         path: The path, without what follows a question mark.
         headers: Names in lower case, and values.
         body: The body; only of a POST.
@@ -82,7 +82,7 @@ def admit_all(_: Request) -> HttpResponse | None:
 
 
 class HttpServer:
-    """Answers GET requests for some paths, and POST requests for others."""
+    """Answers GET and HEAD requests for some paths, and POST requests for others."""
 
     def __init__(
         self,
@@ -162,16 +162,17 @@ class HttpServer:
             async with asyncio.timeout(self._request_s):
                 request = await self._read(connection, reader)
             self._without_request.pop(task, None)
+            is_head = isinstance(request, Request) and request.method == "HEAD"
             async with asyncio.timeout(self._answer_s):
                 answer: HttpResponse | EventStream
                 answer = (
                     request if isinstance(request, HttpResponse) else await self._answer(request)
                 )
                 if isinstance(answer, HttpResponse):
-                    writer.write(_encode(connection, answer))
+                    writer.write(_encode(connection, answer, is_head=is_head))
                     await self._end(writer)
             if isinstance(answer, EventStream):
-                await self._stream(connection, reader, writer, answer)
+                await self._stream(connection, reader, writer, answer, is_head=is_head)
         except (OSError, EOFError, TimeoutError, h11.LocalProtocolError) as error:
             log.debug("closing a connection", side="metrics", reason=str(error))
         except Exception:
@@ -191,8 +192,14 @@ class HttpServer:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         answer: EventStream,
+        *,
+        is_head: bool,
     ) -> None:
-        """Send the parts of an answer until they end, or the client closes or sends more."""
+        """Send the parts of an answer until they end, or the client closes or sends more.
+
+        Args:
+            is_head: Whether the client requested only the headers.
+        """
         task = asyncio.current_task()
         assert task is not None
         gone = asyncio.ensure_future(reader.read(1))
@@ -201,10 +208,11 @@ class HttpServer:
             async with aclosing(answer.parts) as parts:
                 head = [("Content-Type", answer.content_type), *_ALWAYS]
                 writer.write(connection.send(h11.Response(status_code=200, headers=head)) or b"")
-                async for part in parts:
-                    writer.write(connection.send(h11.Data(data=part)) or b"")
-                    async with asyncio.timeout(self._answer_s):
-                        await writer.drain()
+                if not is_head:
+                    async for part in parts:
+                        writer.write(connection.send(h11.Data(data=part)) or b"")
+                        async with asyncio.timeout(self._answer_s):
+                            await writer.drain()
             writer.write(connection.send(h11.EndOfMessage()) or b"")
             async with asyncio.timeout(self._answer_s):
                 await self._end(writer)
@@ -244,13 +252,15 @@ class HttpServer:
         refusal = self._refuse(request)
         if refusal is not None:
             return refusal
-        handler = self._handlers.get((request.method, request.path))
+        method = "GET" if request.method == "HEAD" else request.method
+        handler = self._handlers.get((method, request.path))
         if handler is not None:
             return await handler(request)
         allowed = [method for method, path in self._handlers if path == request.path]
         if not allowed:
             return HttpResponse(404, f"there are {' '.join(self._paths)}\n".encode())
-        # HEAD, too: its answer would have no body.
+        if "GET" in allowed:
+            allowed.append("HEAD")
         return HttpResponse(405, b"", headers=(("Allow", ", ".join(allowed)),))
 
 
@@ -269,7 +279,8 @@ _ALWAYS: Final = (
 )
 
 
-def _encode(connection: h11.Connection, answer: HttpResponse) -> bytes:
+def _encode(connection: h11.Connection, answer: HttpResponse, *, is_head: bool) -> bytes:
+    """Return a response; that to HEAD says how long the body would be, and has none."""
     head = h11.Response(
         status_code=answer.status,
         headers=[
@@ -279,5 +290,6 @@ def _encode(connection: h11.Connection, answer: HttpResponse) -> bytes:
             *answer.headers,
         ],
     )
-    parts = (head, h11.Data(data=answer.body), h11.EndOfMessage())
+    body = b"" if is_head else answer.body
+    parts = (head, h11.Data(data=body), h11.EndOfMessage())
     return b"".join(connection.send(part) or b"" for part in parts)
