@@ -21,6 +21,8 @@ class Check(BrokerRecordValidator):
     def validate_record(self, topic_partition, key, value, headers):
         if value.startswith(b"bad"):
             return InvalidRecordException(f"no: {value.decode()}")
+        if value == b"bug":
+            raise KeyError("a secret")
         return None
 """
 CHECK = {"record.validator.classes": "policies.Check"}

@@ -14,6 +14,15 @@ def produce(running: RunningGateway, topic: str, *values: bytes | str, client: s
         assert producer.flush(60) == 0
 
 
+def fail(running: RunningGateway, topic: str, value: bytes) -> None:
+    """Produce a record for which the policy raises an exception."""
+    producer = Producer({"bootstrap.servers": running.address})
+    errors: list[Any] = []
+    producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(60) == 0
+    assert errors[0] is not None
+
+
 def rows(page: Any, table: str = "#refusal-rows") -> Any:
     return page.locator(f"{table} tbody tr")
 

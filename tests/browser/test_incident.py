@@ -4,12 +4,13 @@ import csv
 import io
 import json
 import re
+import shlex
 import signal
 
 import pytest
 
-from tests.browser.page import is_live, produce, rows
-from tests.gateways import wait_until
+from tests.browser.page import fail, is_live, produce, rows
+from tests.gateways import run_penstock, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -221,7 +222,7 @@ def test_refusals_are_saved_as_csv_and_json(watched, opened, topic):
 
 
 def test_a_reason_shows_topics_clients_advice_and_commands(watched, opened, topic):
-    running, address = watched()
+    running, address = watched(audit_file="audit.jsonl")
     first, two = topic("first"), topic("second")
     produce(running, first, b"bad 1", client="a")
     produce(running, two, b"bad 1", b"bad 1", client="b")
@@ -236,17 +237,70 @@ def test_a_reason_shows_topics_clients_advice_and_commands(watched, opened, topi
     assert "penstock.mode=observe" in text
     for name in (first, two, "a, ", "b, "):
         assert name in text
-    dialog.get_by_role(
-        "button", name="Copy the command to check the records of the last hour"
-    ).click()
-    dialog.get_by_text("Copied").wait_for()
     quoted = first.replace("'", "'\\''")
-    assert page.evaluate("navigator.clipboard.readText()") == (
-        f"penstock check '{running.file}' --since 1h --topic '{quoted}'"
+    assert f"penstock explain '{running.file}' --topic '{quoted}' --value '...'" in text
+    assert "--since" not in text  # refused records are not stored
+    dialog.get_by_role("button", name="Copy the command to list refusals").click()
+    dialog.get_by_text("Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert re.fullmatch(
+        rf"penstock audit '{re.escape(str(running.file))}' --trail "
+        r"--from 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ --report trail",
+        copied,
     )
+    listed = run_penstock(*shlex.split(copied)[1:-2], "--report", running.file.parent / "trail")
+    assert listed.returncode == 0, listed.stderr
+    assert "no: bad 1" in listed.stdout
     dialog.get_by_role("button", name="Close").click()
     wait_until(lambda: not dialog.is_visible(), what="the dialog is closed")
     assert page.evaluate("document.activeElement.className") == "reason"
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_broken_policy_is_shown_apart_from_refusals(watched, opened, topic, width):
+    running, address = watched()
+    name = topic()
+    page = opened(address, width=width)
+    is_live(page)
+    assert page.get_by_text("Failed: the policy is broken").count() == 0
+    produce(running, name, b"bad 1", b"bad 1", b"bad 2")
+    fail(running, name, b"bug")
+    tile = page.locator("#now > div").first
+    tile.get_by_text("Failed: the policy is broken").wait_for()
+    assert "alarm" in tile.get_attribute("class")
+    file = f"{running.file.with_name('policies.py')}:"
+    assert re.search(rf"1 in 5 min\s+{re.escape(file)}\d+ in validate_record", tile.inner_text())
+    state = page.locator("#now > div").nth(1)
+    wait_until(lambda: "a policy is broken" in state.inner_text(), what="the state")
+    refused = page.locator("#now > div").filter(has_text="Refused records/s")
+    wait_until(lambda: "3 since the start" in refused.inner_text(), what="refusals alone")
+
+    row = rows(page).filter(has_text="KeyError")
+    row.wait_for()
+    assert f"at {file}" in row.inner_text()
+    assert "a secret" not in page.locator("body").inner_text()
+    row.get_by_role("button").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Where it failed").wait_for()
+    text = dialog.inner_text()
+    assert f"topics.{name}.penstock.mode=observe" in text
+    assert "systemctl reload penstock" in text
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_line_that_has_a_policy_observe(watched, opened, topic, named):
+    keys = {"policies": "check", "policies.check.type": "policies.Check",
+            "penstock.policies": "check", "record.validator.classes": ""}  # fmt: skip
+    running, address = watched(**(keys if named else {}))
+    name = topic()
+    fail(running, name, b"bug")
+    page = opened(address)
+    rows(page, "#plans").filter(has_text=name).wait_for()
+    rows(page).first.get_by_role("button").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("What to do").wait_for()
+    line = "policies.check.mode=observe" if named else f"topics.{name}.penstock.mode=observe"
+    dialog.get_by_text(line, exact=True).wait_for()
 
 
 def test_a_reason_of_records_in_quarantine_shows_how_to_return_them(watched, opened, topic):
@@ -270,7 +324,31 @@ def test_a_reason_of_records_in_quarantine_shows_how_to_return_them(watched, ope
     shown = dialog.inner_text()
     assert f"--to '{name}' --dry-run" in shown
     assert f"penstock explain '{running.file}' --topic '{name}' --value '...'" in shown
+    assert "--report report" not in shown
+
+
+def test_a_reason_of_observed_records_shows_how_to_check_them(watched, opened, topic):
+    running, address = watched(penstock_mode="observe")
+    name = topic()
+    produce(running, name, b"good", b"bad 1")
+    page = opened(address)
+    rows(page, "#shadow-rows").first.get_by_role("button", name="no: bad 1").click()
+    dialog = page.get_by_role("dialog", name="no: bad 1")
+    dialog.wait_for()
+    shown = dialog.inner_text()
+    assert f"penstock check '{running.file}' --since 1h --topic '{name}'" in shown
     assert f"penstock audit '{running.file}' --topic '{name}' --report report" in shown
+    assert "--trail" not in shown
+
+
+def test_without_an_audit_trail_the_dialog_says_how_to_get_it(watched, opened, topic):
+    running, address = watched()
+    produce(running, topic(), b"bad 1")
+    page = opened(address)
+    rows(page).first.get_by_role("button").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("set audit.topic or audit.file").wait_for()
+    assert "--trail" not in dialog.inner_text()
 
 
 def test_a_reason_has_a_history_from_the_second_point_on(watched, opened, topic):

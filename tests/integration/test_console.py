@@ -377,3 +377,26 @@ def test_peers_have_the_same_token_and_no_log_has_it(replicas):
         replica.wait_for("a peer does not answer")
         replica.stop()
         assert "secret" not in json.dumps([*replica.log])
+
+
+def test_a_broken_policy_is_shown_with_the_place_of_its_error(gateway, topic):
+    port = free_ports(1)[0]
+    policies = POLICIES.replace(
+        "        return Inv", '        assert value != b"bug", "a secret"\n        return Inv'
+    )
+    running = gateway({**CHECK, "metrics.listener": f":{port}"}, policies)
+    name = topic()
+    with Events(port) as events:
+        produce(running, name, [b"bad 1"], [b"bug"])
+        rows = {}
+        while len(rows) < 2:
+            for row in events.wait_for("refusals")["rows"]:
+                rows[row["outcome"]] = row
+    assert rows["refused"]["detail"] == ""
+    failed = rows["failed"]
+    assert (failed["code"], failed["policy"]) == (-1, "policies.Check")
+    place = failed["detail"].split(" < ")[0]
+    assert place.startswith(f"{running.file.with_name('policies.py')}:")
+    assert place.endswith(" in validate_record")
+    assert "a secret" not in json.dumps(failed)
+    assert [count for _, count in failed["minutes"]] == [1]

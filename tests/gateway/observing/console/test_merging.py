@@ -115,12 +115,14 @@ def test_a_failed_reload_is_shown_before_others(heads, expected):
 def row(message="no", **more):
     return {"topic": "t", "policy": "a.V", "code": 87, "message": message, "client": None,
             "observed": False, "outcome": "refused", "count": 1, "records": 2, "first": 1.0,
-            "last": 2.0, "partition": 0, **more}  # fmt: skip
+            "last": 2.0, "partition": 0, "minutes": [[3, 1]], **more}  # fmt: skip
 
 
 def test_a_row_is_about_the_latest_refusal():
-    merged = merge_rows([row(last=3.0, partition=7, first=2.0), row(count=4)])
-    assert merged == row(last=3.0, partition=7, count=5, records=4)
+    merged = merge_rows(
+        [row(last=3.0, partition=7, first=2.0, minutes=[[2, 5], [3, 1]]), row(count=4)]
+    )
+    assert merged == row(last=3.0, partition=7, count=5, records=4, minutes=[[2, 5], [3, 2]])
 
 
 def test_a_row_keeps_its_number_as_long_as_a_gateway_has_it():

@@ -2,8 +2,9 @@
 
 import pytest
 
-from penstock.engine.verdict import RecordError, refused, refused_records
+from penstock.engine.verdict import RecordError, failed, refused, refused_records
 from penstock.gateway.observing.console.recent_refusals import (
+    MINUTES_MAX,
     NEW_MAX,
     ROWS_MAX,
     TEXT_MAX,
@@ -56,8 +57,43 @@ def test_refusals_with_the_same_reason_share_a_row(recent, clock):
     assert row.as_json() == {
         "id": 1, "observed": False, "outcome": "refused", "topic": "orders", "partition": 3,
         "policy": "a.V", "code": 87, "message": "no", "client": "app", "principal": "User:app",
-        "address": None, "dead_letter_topic": None, "count": 3, "records": 15, "first": 1000.0, "last": 1009.0,
+        "address": None, "dead_letter_topic": None, "detail": "", "count": 3, "records": 15, "first": 1000.0,
+        "last": 1009.0, "minutes": [[16, 3]],
     }  # fmt: skip
+
+
+def test_a_row_has_the_counts_of_the_last_minutes(recent, clock):
+    for minute in range(10):
+        clock.at = 1200.0 + 60 * minute
+        for _ in range(minute):
+            recent.put(refusal())
+        recent.look()
+    clock.at += 30
+    recent.put(refusal())
+    recent.look()
+    (row,) = recent.rows()
+    assert row.as_json()["minutes"] == [[24, 4], [25, 5], [26, 6], [27, 7], [28, 8], [29, 10]]
+    assert row.count == 46
+
+
+def test_minutes_stay_few_when_the_clock_is_set_back(recent, clock):
+    for minute in (*range(10), *range(10)):
+        clock.at = 1200.0 + 60 * minute
+        recent.put(refusal())
+        recent.look()
+    (row,) = recent.rows()
+    assert len(row.minutes) == MINUTES_MAX
+    assert list(row.minutes)[-1] == 29
+
+
+def test_a_row_of_a_broken_policy_has_the_place_of_its_error(recent):
+    verdict = failed(
+        "a.V", "failed: KeyError", detail="/p/policies.py:7 in validate < \x1b" + "x" * 999
+    )
+    recent.put(Refused("t", 0, None, verdict))
+    (row,) = recent.rows()
+    assert row.as_json()["detail"].startswith("/p/policies.py:7 in validate < \ufffdxx")
+    assert len(row.as_json()["detail"]) == TEXT_MAX
 
 
 @pytest.mark.parametrize(

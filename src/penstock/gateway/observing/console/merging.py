@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from penstock.gateway.observing.console.recent_refusals import MINUTES_MAX
 from penstock.gateway.observing.metrics.counts import CountedTotals
 
 if TYPE_CHECKING:
@@ -143,7 +144,16 @@ def merge_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "count": sum(row["count"] for row in rows),
         "records": sum(row["records"] for row in rows),
         "first": min(row["first"] for row in rows),
+        "minutes": _merge_minutes(rows),
     }
+
+
+def _merge_minutes(rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    by_minute: Counter[int] = Counter()
+    for row in rows:
+        for minute, count in row["minutes"]:
+            by_minute[minute] += count
+    return [[minute, by_minute[minute]] for minute in sorted(by_minute)[-MINUTES_MAX:]]
 
 
 def merge_totals(parts: Sequence[CountedTotals]) -> CountedTotals:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from penstock.gateway.observing.console.peer_request import PeerError
-from penstock.gateway.observing.console.recent_refusals import ROWS_MAX, shown
+from penstock.gateway.observing.console.recent_refusals import MINUTES_MAX, ROWS_MAX, shown
 from penstock.gateway.observing.console.subscribers import as_text
 from penstock.gateway.observing.metrics.cells import BOUNDS, SERIES_MAX
 
@@ -39,6 +39,8 @@ _Counts = Annotated[dict[Annotated[str, Field(max_length=40)], _Count], Field(ma
 _Buckets = Annotated[
     tuple[_Count, ...], Field(min_length=len(BOUNDS) + 1, max_length=len(BOUNDS) + 1)
 ]
+_Minute = Annotated[list[_Count], Field(min_length=2, max_length=2)]
+_Minutes = Annotated[list[_Minute], Field(max_length=MINUTES_MAX)]
 _Texts = Annotated[list[_Text], Field(max_length=TEXTS_MAX)]
 
 
@@ -179,6 +181,8 @@ class Row(_Model):
     records: _Count
     first: _Time
     last: _Time
+    detail: _Text = ""
+    minutes: _Minutes = Field(default_factory=list)
 
 
 class Line(_Model):

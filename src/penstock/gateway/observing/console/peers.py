@@ -203,4 +203,5 @@ def _by_clock(state: GatewayState, now: float) -> GatewayState:
     for row in state.rows:
         row["last"] = min(now, row["last"] + shift)
         row["first"] = min(row["last"], row["first"] + shift)
+        row["minutes"] = [[minute + round(shift / 60), count] for minute, count in row["minutes"]]
     return state

@@ -10,7 +10,7 @@ are counted together.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 ROWS_MAX: Final = 300
 NEW_MAX: Final = 50
 """As many new reasons get a row between two looks."""
+MINUTES_MAX: Final = 6
+"""So many minutes are counted separately: five, and the current minute."""
 TEXT_MAX: Final = 300
 """Longer texts are cut."""
 _KEPT: Final = TEXT_MAX + 1
@@ -50,9 +52,12 @@ class RefusalRow:
         principal: Whose it was then, if that is known.
         address: Where it came from then, if that is known.
         dead_letter_topic: Where its records went then, if they are in quarantine.
+        detail: Where a policy failed then: files and lines, without contents of records.
         count: How many batches, or requests about topics.
         records: How many records these batches had, as far as that is known.
         is_changed: Whether it was seen since the last look.
+        minutes: The part of `count` of each of the last minutes, by the minute since the epoch.
+        minutes_count: The part of `count` that has been added to a minute.
     """
 
     number: int
@@ -69,9 +74,23 @@ class RefusalRow:
     principal: str | None = None
     address: str | None = None
     dead_letter_topic: str | None = None
+    detail: str = ""
     count: int = 0
     records: int = 0
     is_changed: bool = False
+    minutes: dict[int, int] = field(default_factory=dict)
+    minutes_count: int = 0
+
+    def look(self, now: float) -> None:
+        """Take note of what was counted since the last look."""
+        self.is_changed = False
+        self.last_at = now
+        minute = int(now // 60)
+        self.minutes[minute] = self.minutes.get(minute, 0) + self.count - self.minutes_count
+        self.minutes_count = self.count
+        if len(self.minutes) > MINUTES_MAX:
+            # The first, not the least: a clock may be set back.
+            del self.minutes[next(iter(self.minutes))]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as the console's pages get it."""
@@ -90,10 +109,12 @@ class RefusalRow:
             "dead_letter_topic": (
                 None if self.dead_letter_topic is None else shown(self.dead_letter_topic)
             ),
+            "detail": shown(self.detail),
             "count": self.count,
             "records": self.records,
             "first": round(self.first_at, 3),
             "last": round(self.last_at, 3),
+            "minutes": [[minute, count] for minute, count in self.minutes.items()],
         }
 
 
@@ -142,6 +163,7 @@ class RecentRefusals:
             row.principal = refused.principal and refused.principal[:_KEPT]
             row.address = refused.address
             row.dead_letter_topic = refused.dead_letter_topic
+            row.detail = verdict.detail[:_KEPT]
             self._changed.append((reason, row))
 
     def _add(self, reason: Reason) -> RefusalRow | None:
@@ -181,8 +203,7 @@ class RecentRefusals:
         self._new = 0
         changed_rows = []
         for reason, row in self._changed:
-            row.is_changed = False
-            row.last_at = now
+            row.look(now)
             del self._rows[reason]
             self._rows[reason] = row
             changed_rows.append(row)

@@ -3,7 +3,7 @@
 import { readAddress, writeAddress } from "./address.js";
 import { Chart, svg } from "./charts.js";
 import { asCsv, asJson, save } from "./export.js";
-import { Histories, reasonOf, showReason } from "./reasons.js";
+import { Histories, isBroken, placeOf, reasonOf, showReason } from "./reasons.js";
 import { cut, given, make, setChildren, setText, showRows } from "./tables.js";
 import { byteRate, bytes, codeName, count, duration, moment, rate, share, span, stamp } from "./words.js";
 
@@ -19,6 +19,15 @@ const MISSED_SHOWN_MS = 15_000;
 const WOULD = ["would_refuse", "would_fail", "would_postpone", "would_drop", "would_change", "not_observed"];
 const KEPT = ["marked", "quarantined"];
 const NOT_STORED = ["refused", "failed", "postponed"];
+const REFUSED = ["refused", "postponed"];
+const WOULD_REFUSE = ["would_refuse", "would_postpone"];
+const FAILED = ["failed", "would_fail"];
+const RECENT_MINUTES = 5;
+/** Why workers ended, in words: see WorkerEnd. */
+const ENDS = {
+  deadline: "killed at the deadline", load_timeout: "killed because loading took too long", protocol: "killed after a malformed message",
+  stalled: "killed because they began no batch", memory: "out of memory", not_started: "not started", not_loaded: "failed to load", crashed: "crashed",
+};
 
 const $ = (id) => document.getElementById(id);
 const told = { now: null, gateway: null, rows: new Map(), others: 0, points: [], slots: 360, reload: null, plans: null };
@@ -59,7 +68,7 @@ const events = {
     if (told.rows.size > ROWS_KEPT) {
       told.rows = new Map([...told.rows].slice(-ROWS_KEPT / 2));
     }
-    mark("refusals", "shadow");
+    mark("refusals", "shadow", "now");
   },
   point(data) {
     if (told.points.some((one) => one.at === data.at)) return; // it was in the state, too
@@ -161,18 +170,20 @@ const show = {
 
   now() {
     const { rates, connections, held_bytes: held, workers, ready } = told.now;
-    const refused = sum(rates.records, NOT_STORED);
-    const would = sum(rates.records, WOULD.slice(0, 3));
+    const refused = sum(rates.records, REFUSED);
+    const broken = newest().filter((row) => isBroken(row) && recent(row));
+    const would = sum(rates.records, WOULD_REFUSE);
     const all = told.now.totals;
     const held_share = held.share ?? (held.limit ? held.held / held.limit : 0); // of several gateways the highest
     const failedReload = told.reload && !told.reload.worked;
     const judging = (workers.states.ready ?? 0) + (workers.states.blocked ?? 0);
     setChildren($("now"), ...[
-      tile("State", stateOf(told.now), failedReload ? "the last reload failed" : ready.troubles.length ? "with troubles" : `for ${span(shownAt() - told.gateway.started)}`, allReady(told.now) && !failedReload ? "good" : "bad", !allReady(told.now) || failedReload),
+      failedTile(rates.records, told.now.totals, broken),
+      tile("State", stateOf(told.now), broken.length ? "a policy is broken" : failedReload ? "the last reload failed" : ready.troubles.length ? "with troubles" : `for ${span(shownAt() - told.gateway.started)}`, allReady(told.now) && !failedReload && !broken.length ? "good" : "bad", !allReady(told.now) || failedReload || broken.length > 0),
       tile("Accepted records/s", rate(rates.records.accepted), `${count(all.accepted)} since the start`),
-      tile("Refused records/s", rate(refused), `${count(sum(all, NOT_STORED))} since the start`, refused ? "bad" : ""),
+      tile("Refused records/s", rate(refused), `${count(sum(all, REFUSED))} since the start`, refused ? "bad" : ""),
       sum(all, KEPT) ? tile("Marked or in quarantine/s", rate(sum(rates.records, KEPT)), `${count(sum(all, KEPT))} since the start`, "would") : null,
-      sum(all, WOULD) ? tile("Would be refused/s", rate(would), `${count(sum(all, WOULD.slice(0, 3)))} since the start`, would ? "would" : "") : null,
+      sum(all, WOULD) ? tile("Would be refused/s", rate(would), `${count(sum(all, WOULD_REFUSE))} since the start`, would ? "would" : "") : null,
       tile("Requests/s", rate(rates.requests), `${byteRate(rates.client_bytes)} in, ${byteRate(rates.broker_bytes)} out`),
       tile("Produce, median", duration(rates.produce.p50), `99 %: ${duration(rates.produce.p99)}`),
       tile("Judging, median", duration(rates.judging.p50), `99 %: ${duration(rates.judging.p99)}`),
@@ -272,7 +283,7 @@ const show = {
       ["at most", count(workers.limit)],
       ["batches waiting", count(workers.waiting)],
       ["batches being judged", count(workers.sent)],
-      ["ended by themselves", ended.length ? ended.map(([cause, times]) => `${count(times)} ${cause.replace("_", " ")}`).join(", ") : "none"],
+      ["ended unexpectedly", ended.length ? ended.map(([cause, times]) => `${count(times)} ${ENDS[cause] ?? cause}`).join(", ") : "none"],
     ]));
     setChildren($("clients"), ...pairs([
       ...Object.entries(connections.states).filter(([state, number]) => number || state === "open").map(([state, number]) => [state, count(number)]),
@@ -372,6 +383,8 @@ function fillRefusal(row, line) {
   if (row.partition !== null) setText(topic.lastElementChild, `partition ${row.partition}`);
   const from = [row.principal, row.address].filter(Boolean).join(", ");
   setChildren(client, row.client === null ? make("span", { class: "note" }, "(no client id)") : given(row.client), from ? given(from, "small") : null);
+  const place = line.querySelector(".place");
+  if (place) setText(place, placeOf(row) ? `at ${placeOf(row)}` : "");
   setText(times, count(row.count));
   setText(records, row.partition === null ? "" : count(row.records));
   return line;
@@ -382,9 +395,10 @@ function why(row, always) {
   const outcome = row.outcome === "refused" ? "" : `${row.outcome}, `;
   const where = [row.topic, row.client ?? "no client id"].join(", ");
   const about = make("button", { type: "button", class: "reason", "aria-haspopup": "dialog" }, given(row.message || "(no message)"));
-  about.addEventListener("click", () => showReason($("reason"), row, newest(), histories.of(reasonOf(row)), told.slots, told.gateway));
+  about.addEventListener("click", () => showReason($("reason"), row, newest(), histories.of(reasonOf(row)), told.slots, told.gateway, { isNamed: isNamed(row), hasTrail: Boolean(told.now.audit_trail) }));
   return make("td", { class: "why" }, about,
     make("small", {}, `${outcome}${row.policy || "the gateway itself"}, error ${codeName(row.code)}`),
+    row.outcome === "failed" ? given(placeOf(row) ? `at ${placeOf(row)}` : "", "small", "place") : null,
     given(where, "small", always ? "" : "narrow"));
 }
 
@@ -479,11 +493,33 @@ function tile(name, value, then, kind = "", alarm = false) {
   return make("div", { class: alarm ? "alarm" : null }, make("dt", {}, name), make("dd", { class: kind || null }, value), make("dd", { class: "then" }, then));
 }
 
+/** The tile of failures, if there were any: another fault than a refusal, of others, and with other remedies. */
+function failedTile(rates, totals, broken) {
+  if (!sum(totals, FAILED) && !broken.length) return null;
+  const latest = broken[0];
+  const then = latest ? placeOf(latest) || latest.message : `${count(sum(totals, FAILED))} since the start`;
+  const times = broken.reduce((all, row) => all + recent(row), 0);
+  return tile(latest ? "Failed: the policy is broken" : "Failed records/s", latest ? `${count(times)} in 5 min` : rate(sum(rates, FAILED)), then, latest ? "bad" : "", Boolean(latest));
+}
+
+/** How often a row was seen in the last five minutes; of the first of them the part that is left. */
+function recent(row) {
+  const minutes = shownAt() / 60;
+  return Math.round((row.minutes ?? []).reduce((all, [minute, times]) => all + times * Math.min(1, Math.max(0, minute + 1 - (minutes - RECENT_MINUTES))), 0));
+}
+
+/** Whether a policy has a name in the file, as the plan of a topic says. */
+function isNamed(row) {
+  const topics = told.plans?.topics ?? [];
+  return topics.some((plan) => plan.policies.some((one) => one.key === "penstock.policies" && one.class.startsWith(`${row.policy} (`)));
+}
+
 const of = (...names) => (point) => sum(point.records, names);
 const charts = [
   new Chart("Refused records a second", [
-    { name: "refused", class: "s-bad", of: of(...NOT_STORED) },
-    { name: "would be refused", class: "s-would", of: of("would_refuse", "would_fail", "would_postpone") },
+    { name: "refused", class: "s-bad", of: of(...REFUSED) },
+    { name: "failed", class: "s-failed", of: of(...FAILED) },
+    { name: "would be refused", class: "s-would", of: of(...WOULD_REFUSE) },
   ], rate),
   new Chart("Accepted records a second", [{ name: "accepted", class: "s-good", of: of("accepted") }], rate),
   new Chart("Produce requests", [

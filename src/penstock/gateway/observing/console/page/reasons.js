@@ -9,7 +9,7 @@ const WHAT_TO_DO = {
   87: "The records are bad, or the policy is too strict. Find the producer by its client id and address. To accept the records until then, set penstock.mode=observe for the topic.",
   44: "A policy refused the whole batch, the topic or the config. The reason says what is wrong.",
   7: "A policy could not decide, or no worker was free. Clients retry. Check the system that the reason names, such as a schema registry, and the workers below.",
-  "-1": "The policy has a bug: it raised an exception, took too long, or ended its process. The log says where, in the event \"policy failed\".",
+  "-1": "The policy is broken: it raised an exception, took too long, or ended its process. None of these records is stored. Add the line below to the file and reload: then the policy only observes, and records are stored. Repair the policy, remove the line, and reload again.",
   2: "The batch arrived damaged. Clients retry. If it happens again, check the network and the client.",
   10: "The batch is larger than max.message.bytes after the interceptors.",
 };
@@ -19,6 +19,20 @@ const STORED = {
   marked: () => "The records are stored, with headers that name the policy and its reason. Find the producer by its client id and address.",
   quarantined: (row) => `The records are stored in the dead letter topic ${row.dead_letter_topic}. Find the producer by its client id and address. Then repair the records with an interceptor, or change the policy, and return them with penstock redrive.`,
 };
+
+/** Whether a policy failed, not a producer: 7 is for lack of a worker or of what a policy needs, and passes. */
+export const isBroken = (row) => row.outcome === "failed" && row.code === -1;
+
+/** Where a policy failed: the file and line that raised the exception; empty where there is none, as at a deadline. */
+export const placeOf = (row) => row.detail?.split(" < ")[0] ?? "";
+
+/** The line for the file that has a policy observe. */
+export function observing(row, isNamed) {
+  return isNamed ? `policies.${row.policy}.mode=observe` : `topics.${row.topic}.penstock.mode=observe`;
+}
+
+/** Whether the topic has the records, good and bad, so that they can be judged again. */
+const isStored = (row) => row.observed || row.outcome === "marked";
 
 /** Tells reasons apart: a reason has a row for each topic and client. */
 export const reasonOf = (row) => JSON.stringify([row.policy, row.code, row.message, row.observed, row.outcome]);
@@ -52,23 +66,40 @@ export class Histories {
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** Commands about a topic, and about its dead letters if there are some, for a shell. */
-export function commands(file, topic, deadLetters) {
+/** From where the audit trail is read: since the reason was first seen, a day at most. */
+const since = (row) => new Date(1000 * Math.max(row.first - 1, row.last - 86_400)).toISOString().replace(/\.\d+Z$/, "Z");
+
+/**
+ * Commands about the reason of a row, for a shell. What is refused is not stored: of that only the audit trail knows.
+ * @param more what else is known: `isNamed`, whether the policy has a name in the file; `hasTrail`, whether there is an audit trail
+ */
+export function commands(file, row, { isNamed, hasTrail }) {
+  const topic = row.topic;
+  const deadLetters = row.dead_letter_topic;
   const about = `${quoted(file)} --topic ${quoted(topic)}`;
   const redrive = `penstock redrive ${quoted(file)} --from ${quoted(deadLetters ?? "")} --to ${quoted(topic)}`;
   return [
+    ...(isBroken(row) && !row.observed && row.partition !== null ? [
+      ["have the policy only observe: a line for the file", observing(row, isNamed)],
+      ["reload the file", "systemctl reload penstock"],
+    ] : []),
     ...(deadLetters ? [
       ["count the dead letters that would be accepted now", `${redrive} --dry-run`],
       ["return the dead letters that are accepted now", redrive],
     ] : []),
-    ["check one record", `penstock explain ${about} --value '...'`],
-    ["check the records of the last hour", `penstock check ${quoted(file)} --since 1h --topic ${quoted(topic)}`],
-    ["check all stored records, on Spark", `penstock audit ${about} --report report`],
+    ...(row.partition === null ? [] : [["check one record", `penstock explain ${about} --value '...'`]]),
+    ...(hasTrail && !row.observed ? [
+      ["list refusals by topic, policy, reason, client and time", `penstock audit ${quoted(file)} --trail --from ${since(row)} --report trail`],
+    ] : []),
+    ...(isStored(row) && row.partition !== null ? [
+      ["check the records of the last hour", `penstock check ${quoted(file)} --since 1h --topic ${quoted(topic)}`],
+      ["check all stored records, on Spark", `penstock audit ${about} --report report`],
+    ] : []),
   ];
 }
 
 /** Show a dialog about a reason. */
-export function showReason(dialog, row, rows, points, slots, gateway) {
+export function showReason(dialog, row, rows, points, slots, gateway, more) {
   const same = rows.filter((one) => reasonOf(one) === reasonOf(row));
   const chart = new Chart("Times in ten seconds", [{ name: "times", class: "s-bad", of: (point) => point.times }], count);
   chart.draw(points, slots);
@@ -76,18 +107,20 @@ export function showReason(dialog, row, rows, points, slots, gateway) {
   const last = Math.max(...same.map((one) => one.last));
   const close = make("button", { type: "button", class: "close" }, "Close");
   close.addEventListener("click", () => dialog.close());
-  dialog.replaceChildren(
+  dialog.replaceChildren(...[
     close,
     make("h2", { id: "reason-title", class: "given" }, row.message || "(no message)"),
     make("p", { class: "note" }, `${row.policy || "the gateway itself"}, error ${codeName(row.code)}, first seen ${moment(first)}, last seen ${moment(last)}`),
     make("h3", {}, "What to do"),
     make("p", {}, STORED[row.outcome]?.(row) ?? WHAT_TO_DO[row.code] ?? "The reason says what is wrong."),
+    ...(row.detail ? [make("h3", {}, "Where it failed"), make("ul", { class: "plain" }, ...row.detail.split(" < ").map((frame) => given(frame, "li")))] : []),
     make("div", { class: "columns" }, counted("Topics", same, (one) => one.topic),
       counted("Clients", same, (one) => [one.client ?? "(no client id)", one.principal, one.address].filter(Boolean).join(", "))),
     make("h3", {}, "History since this page was opened"), points.length ? chart.figure : make("p", { class: "note" }, "No data yet: there is a point every ten seconds."),
     make("h3", {}, "Commands"),
-    ...commands(gateway.file, row.topic, row.dead_letter_topic).map(([what, text]) => command(what, text)),
-  );
+    more.hasTrail || row.observed ? null : make("p", { class: "note" }, "The gateway keeps no list of refusals: set audit.topic or audit.file, and restart it."),
+    ...commands(gateway.file, row, more).map(([what, text]) => command(what, text)),
+  ].filter(Boolean));
   dialog.showModal();
 }
 
