@@ -19,7 +19,7 @@ def test_new_refusals_are_shown_after_the_clock_was_set_back(made_up, opened):
     console._refusals._now = lambda: START
     made_up.soon(made_up.put, refused("it was set back"))
     page.locator("#refusal-rows").get_by_text("it was set back").first.wait_for()
-    assert "it was set back" in rows.first.inner_text()
+    assert rows.filter(has_text="it was set back").count() == 1
 
     last = json.loads(console._history.as_text())["points"][-1]
     point = {**last, "at": START, "records": {"accepted": 98_765.0}}

@@ -26,8 +26,8 @@ def test_a_long_client_id_and_message_leave_room_for_the_topic(watched, opened, 
     page = opened(address)
     rows(page).first.wait_for()
     cells = rows(page).first.locator("th, td")
-    widths = [cells.nth(i).bounding_box()["width"] for i in range(6)]
-    assert widths[1] > 180
+    widths = [cells.nth(i).bounding_box()["width"] for i in range(7)]
+    assert widths[2] > 180
     assert all(width > 60 for width in widths)
 
 
@@ -38,6 +38,41 @@ def test_a_row_has_the_day_of_its_last_refusal(watched, opened, topic):
     rows(page).first.wait_for()
     seen = rows(page).first.locator("td").first.inner_text()
     assert re.fullmatch(r"\d{1,2} [A-Z][a-z]+,? (at )?\d\d:\d\d:\d\d", seen), seen
+    since = rows(page).first.locator("td").nth(1).inner_text()
+    assert re.fullmatch(r"\d{1,2} [A-Z][a-z]+,? (at )?\d\d:\d\d:\d\d", since), since
+
+
+@pytest.mark.parametrize(("zone", "text"), [("UTC", "UTC"), ("Asia/Kolkata", "GMT+5:30")])
+def test_times_have_their_zone(watched, opened, topic, zone, text):
+    running, address = watched()
+    produce(running, topic(), b"bad 1")
+    page = opened(address, timezone_id=zone)
+    rows(page).first.wait_for()
+    head = page.locator("#refusal-rows thead").inner_text()
+    assert f"seen ({text})" in head
+    assert f"since ({text})" in head
+    page.locator("#charts .times").first.get_by_text(text).wait_for()
+    rows(page).first.get_by_role("button").click()
+    note = page.get_by_role("dialog").locator(".note").first.inner_text()
+    assert note.count(text) == 2
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_rows_keep_their_places_while_they_are_read(watched, opened, topic, width):
+    running, address = watched()
+    frequent, rare = topic("frequent"), topic("rare")
+    produce(running, rare, b"bad 1")
+    page = opened(address, width=width)
+    rows(page).first.wait_for()
+    produce(running, frequent, *[b"bad 2"] * 5)
+    page.get_by_text("no: bad 2").first.wait_for()
+    wait_until(lambda: frequent in rows(page).first.inner_text(), what="the most frequent first")
+    produce(running, rare, b"bad 1")
+    seen = rows(page).filter(has_text=rare)
+    wait_until(lambda: "2" in seen.locator("td").nth(-1).text_content(), what="its second time")
+    assert frequent in rows(page).first.inner_text()  # not the row that was seen last
+    a_minute = rows(page).first.locator("td.n").first
+    wait_until(lambda: a_minute.inner_text() == "5", what="a minute")
 
 
 def test_facets_filter_each_other(watched, opened, topic):
@@ -312,6 +347,9 @@ def test_a_reason_of_records_in_quarantine_shows_how_to_return_them(watched, ope
     page = opened(address, permissions=["clipboard-read", "clipboard-write"])
     rows(page).first.wait_for()
     assert "quarantined, policies.Check" in rows(page).first.inner_text()
+    assert f"stored in {name}.dead; back: penstock redrive '{running.file}' --from" in (
+        rows(page).first.inner_text()
+    )
     rows(page).first.get_by_role("button", name="no: bad 1").click()
     dialog = page.get_by_role("dialog", name="no: bad 1")
     dialog.wait_for()

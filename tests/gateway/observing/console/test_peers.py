@@ -59,6 +59,7 @@ async def test_a_peer_stops_and_begins_to_answer():
         await world.read(AWAY, PeerError("status 500"))
         assert [entry["answers"] for entry in map(as_json, world.peers.all)] == [False, False]
         assert [as_json(peer)["answered"] for peer in world.peers.all] == [1000.0, None]
+        assert [as_json(peer)["since"] for peer in world.peers.all] == [1007.0, 1000.0]
         assert [as_json(peer)["why_not"] for peer in world.peers.all] == [
             "Connection refused", "status 500",
         ]  # fmt: skip

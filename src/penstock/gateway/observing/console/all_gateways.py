@@ -108,6 +108,7 @@ class AllGateways:
             **about(OWN, own),
             "answers": True,
             "why_not": "",
+            "since": None,
             "answered": own.head["at"],
             "double": False,
         }

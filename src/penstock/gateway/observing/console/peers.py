@@ -36,6 +36,7 @@ class Peer:
         state: What it said last; None before its first answer.
         why_not: Why it does not answer; empty if it does.
         answered_at: When it answered last, in seconds since the epoch.
+        silent_since: Since when it does not answer; None if it does.
         is_double: Whether it is this gateway, or another peer: then it does not count.
         counted: Its counts over time.
     """
@@ -46,6 +47,7 @@ class Peer:
         self.state: GatewayState | None = None
         self.why_not = _NOT_READ
         self.answered_at: float | None = None
+        self.silent_since: float | None = None
         self.is_double = False
         self.counted = CountedOverTime()
         self._connection = PeerAddress(address)
@@ -69,6 +71,7 @@ class Peer:
             **about(self.name, self.state),
             "answers": not self.why_not,
             "why_not": self.why_not,
+            "since": None if self.silent_since is None else round(self.silent_since, 3),
             "answered": None if self.answered_at is None else round(self.answered_at, 3),
             "double": self.is_double,
         }
@@ -159,6 +162,7 @@ class Peers:
     def _failed(self, peer: Peer, why_not: str) -> None:
         if peer.why_not in {"", _NOT_READ}:
             log.warning("a peer does not answer", peer=peer.name, reason=why_not)
+            peer.silent_since = self._now()
         peer.why_not = why_not
 
     def _take(self, peer: Peer, state: GatewayState) -> None:
@@ -170,6 +174,7 @@ class Peers:
             log.warning("a peer is this gateway or another peer", peer=peer.name)
         peer.is_double = is_double
         peer.why_not = ""
+        peer.silent_since = None
         peer.answered_at = now
         peer.state = _by_clock(state, now)
         peer.counted.put(self._clock(), run, CountedTotals(**state.head["totals"]))

@@ -1,7 +1,7 @@
 // A line chart of the last hour in SVG: drawn again every ten seconds, read by pointer, keys or table.
 
 import { make, setChildren, setText } from "./tables.js";
-import { hourMinute, time } from "./words.js";
+import { hourMinute, time, zone } from "./words.js";
 
 const WIDTH = 1000;
 const HEIGHT = 100;
@@ -41,7 +41,7 @@ export class Chart {
     this.most = make("span", { class: "most", "aria-hidden": "true" });
     this.times = make("div", { class: "times", "aria-hidden": "true" }, ...[0, 1, 2, 3, 4].map(() => make("span")));
     this.body = make("tbody");
-    const heads = ["time", ...series.map((one) => one.name)].map((name, i) => make("th", { scope: "col", class: i ? "n" : null }, name));
+    const heads = [`time (${zone})`, ...series.map((one) => one.name)].map((name, i) => make("th", { scope: "col", class: i ? "n" : null }, name));
     this.table = make("details", {}, make("summary", {}, "As a table"),
       make("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": title }, make("table", {},
         make("caption", { class: "unseen" }, `${title}, every five minutes`), make("thead", {}, make("tr", {}, ...heads)), this.body)));
@@ -93,7 +93,7 @@ export class Chart {
   drawTimes() {
     const last = this.points.at(-1)?.at ?? Date.now() / 1000;
     const from = last - this.slots * 10;
-    [...this.times.children].forEach((one, i) => setText(one, hourMinute(from + (i / 4) * (last - from))));
+    [...this.times.children].forEach((one, i) => setText(one, `${hourMinute(from + (i / 4) * (last - from))}${i ? "" : ` ${zone}`}`));
   }
 
   drawTable() {

@@ -3,9 +3,9 @@
 import { readAddress, writeAddress } from "./address.js";
 import { Chart, svg } from "./charts.js";
 import { asCsv, asJson, save } from "./export.js";
-import { Histories, isBroken, placeOf, reasonOf, showReason } from "./reasons.js";
+import { Histories, isBroken, placeOf, reasonOf, redriving, showReason } from "./reasons.js";
 import { cut, given, make, setChildren, setText, showRows } from "./tables.js";
-import { byteRate, bytes, codeName, count, duration, moment, rate, share, span, stamp } from "./words.js";
+import { byteRate, bytes, codeName, count, duration, moment, rate, share, span, stamp, zone } from "./words.js";
 
 const ROWS_SHOWN = 25;
 const SHADOW_ROWS_SHOWN = 100;
@@ -23,6 +23,8 @@ const REFUSED = ["refused", "postponed"];
 const WOULD_REFUSE = ["would_refuse", "would_postpone"];
 const FAILED = ["failed", "would_fail"];
 const RECENT_MINUTES = 5;
+/** So long rows keep their places, so that they can be read and clicked. */
+const PLACES_S = 10;
 /** Why workers ended, in words: see WorkerEnd. */
 const ENDS = {
   deadline: "killed at the deadline", load_timeout: "killed because loading took too long", protocol: "killed after a malformed message",
@@ -56,7 +58,7 @@ const events = {
     told.now = data;
     view.skew = data.at - Date.now() / 1000;
     mark("now", "shadow", "plans", "gateway", "gateways");
-    if ($("within").value) mark("refusals"); // time passes, and rows leave it
+    mark("refusals"); // time passes: rates change, and rows leave what is selected
     if (!told.plans?.topics && data.ready.is_ready) readPlans();
   },
   refusals(data) {
@@ -200,7 +202,7 @@ const show = {
   refusals() {
     if (view.paused) return;
     const rows = enforced();
-    const found = rows.filter((row) => matches(row));
+    const found = inPlaces(rows.filter((row) => matches(row)));
     setText($("no-refusals"), "Nothing has been refused since the gateway started.");
     $("no-refusals").hidden = rows.length > 0;
     $("refusal-rows").parentElement.hidden = !rows.length;
@@ -224,7 +226,7 @@ const show = {
 
   shadow() {
     const topics = told.now.topics.filter((one) => sum(one.records, WOULD) > 0);
-    const rows = newest().filter((row) => row.observed);
+    const rows = inPlaces(newest().filter((row) => row.observed));
     $("shadow-side").hidden = !(topics.length || rows.length);
     $("no-shadow").hidden = !$("shadow-side").hidden;
     showRows($("shadow-topics").tBodies[0], topics, (one) => one.topic, ({ topic, records }, row) => {
@@ -341,7 +343,7 @@ function stateOf(now) {
 
 /** The state of one gateway in words, and its class. */
 function gatewayState(one) {
-  if (!one.answers) return [`does not answer ${one.answered ? `since ${stamp(one.answered)}` : "yet"}: ${one.why_not}; its counts are those of then`, "bad"];
+  if (!one.answers) return [`does not answer${one.since ? ` since ${stamp(one.since)} ${zone}` : ""}: ${one.why_not}${one.answered ? `; its counts are of ${stamp(one.answered)} ${zone}` : ""}`, "bad"];
   if (one.double) return ["is another gateway of this list, and counts once", ""];
   if (!one.ready.is_ready) return [`not ready: ${one.ready.missing.join("; ")}`, "bad"];
   return one.reload && !one.reload.worked ? ["ready; its last reload failed", "bad"] : ["ready", "good"];
@@ -353,6 +355,21 @@ function gatewayState(one) {
 const newest = () => [...told.rows.values()].reverse();
 const enforced = () => newest().filter((row) => !row.observed);
 // A gateway that was started again counts from one.
+const places = new Map();
+let placedAt = 0;
+
+/** Sort rows by the count of the last five minutes, broken policies first; they change places only now and then. */
+function inPlaces(rows) {
+  const now = shownAt();
+  if (now < placedAt || now >= placedAt + PLACES_S) {
+    places.clear();
+    placedAt = now;
+  }
+  for (const row of rows) if (!places.has(keyOf(row))) places.set(keyOf(row), [isBroken(row) && recent(row) ? 1 : 0, recent(row)]);
+  const place = (row) => places.get(keyOf(row));
+  return rows.toSorted((a, b) => place(b)[0] - place(a)[0] || place(b)[1] - place(a)[1] || b.id - a.id);
+}
+
 const keyOf = (row) => `${told.gateway.started}/${row.id}`;
 const isNew = (row) => row.id > view.known;
 const facets = [
@@ -375,18 +392,20 @@ function matches(row, but = -1) {
 
 function fillRefusal(row, line) {
   line ??= make("tr", { class: isNew(row) ? "fresh" : null },
-    make("td", { class: "seen" }), make("th", { scope: "row", class: "given wide" }, row.topic, row.partition === null ? null : make("small")),
-    why(row, false), make("td", { class: "wide" }), make("td", { class: "n" }), make("td", { class: "n wide" }));
-  const [seen, topic, , client, times, records] = line.cells;
+    make("td", { class: "seen" }), make("td", { class: "seen wider" }), make("th", { scope: "row", class: "given wide" }, row.topic, row.partition === null ? null : make("small")),
+    why(row, false), make("td", { class: "wide" }), make("td", { class: "n" }), make("td", { class: "n wide" }, make("span"), make("small")));
+  const [seen, since, topic, , client, rateCell, times] = line.cells;
   setText(seen, stamp(row.last));
   seen.title = `first ${moment(row.first)}, last ${moment(row.last)}`;
+  setText(since, stamp(row.first));
   if (row.partition !== null) setText(topic.lastElementChild, `partition ${row.partition}`);
   const from = [row.principal, row.address].filter(Boolean).join(", ");
   setChildren(client, row.client === null ? make("span", { class: "note" }, "(no client id)") : given(row.client), from ? given(from, "small") : null);
   const place = line.querySelector(".place");
   if (place) setText(place, placeOf(row) ? `at ${placeOf(row)}` : "");
-  setText(times, count(row.count));
-  setText(records, row.partition === null ? "" : count(row.records));
+  setText(rateCell, rate(aMinute(row)));
+  setText(times.firstChild, count(row.count));
+  setText(times.lastChild, row.partition === null ? "" : `${count(row.records)} records`);
   return line;
 }
 
@@ -399,6 +418,7 @@ function why(row, always) {
   return make("td", { class: "why" }, about,
     make("small", {}, `${outcome}${row.policy || "the gateway itself"}, error ${codeName(row.code)}`),
     row.outcome === "failed" ? given(placeOf(row) ? `at ${placeOf(row)}` : "", "small", "place") : null,
+    row.outcome === "quarantined" && row.dead_letter_topic ? make("small", { class: "letters" }, "stored in ", given(row.dead_letter_topic), "; back: ", given(redriving(told.gateway.file, row), "code")) : null,
     given(where, "small", always ? "" : "narrow"));
 }
 
@@ -508,6 +528,9 @@ function recent(row) {
   return Math.round((row.minutes ?? []).reduce((all, [minute, times]) => all + times * Math.min(1, Math.max(0, minute + 1 - (minutes - RECENT_MINUTES))), 0));
 }
 
+/** How often a row was seen in a minute: of the last five, or since it was first seen. */
+const aMinute = (row) => recent(row) / Math.min(RECENT_MINUTES, Math.max(1, (shownAt() - row.first) / 60));
+
 /** Whether a policy has a name in the file, as the plan of a topic says. */
 function isNamed(row) {
   const topics = told.plans?.topics ?? [];
@@ -558,6 +581,7 @@ $("pause").addEventListener("click", () => {
 });
 document.addEventListener("visibilitychange", readPlans);
 setInterval(readPlans, PLANS_EVERY_MS);
+document.querySelectorAll(".zone").forEach((one) => setText(one, `(${zone})`));
 document.querySelector("main").hidden = false;
 setConnection("connecting", "connecting");
 readChosen();

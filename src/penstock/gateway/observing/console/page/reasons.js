@@ -26,6 +26,9 @@ export const isBroken = (row) => row.outcome === "failed" && row.code === -1;
 /** Where a policy failed: the file and line that raised the exception; empty where there is none, as at a deadline. */
 export const placeOf = (row) => row.detail?.split(" < ")[0] ?? "";
 
+/** The command that brings the dead letters of a row back. */
+export const redriving = (file, row) => `penstock redrive ${quoted(file)} --from ${quoted(row.dead_letter_topic)} --to ${quoted(row.topic)}`;
+
 /** The line for the file that has a policy observe. */
 export function observing(row, isNamed) {
   return isNamed ? `policies.${row.policy}.mode=observe` : `topics.${row.topic}.penstock.mode=observe`;
@@ -75,17 +78,15 @@ const since = (row) => new Date(1000 * Math.max(row.first - 1, row.last - 86_400
  */
 export function commands(file, row, { isNamed, hasTrail }) {
   const topic = row.topic;
-  const deadLetters = row.dead_letter_topic;
   const about = `${quoted(file)} --topic ${quoted(topic)}`;
-  const redrive = `penstock redrive ${quoted(file)} --from ${quoted(deadLetters ?? "")} --to ${quoted(topic)}`;
   return [
     ...(isBroken(row) && !row.observed && row.partition !== null ? [
       ["have the policy only observe: a line for the file", observing(row, isNamed)],
       ["reload the file", "systemctl reload penstock"],
     ] : []),
-    ...(deadLetters ? [
-      ["count the dead letters that would be accepted now", `${redrive} --dry-run`],
-      ["return the dead letters that are accepted now", redrive],
+    ...(row.dead_letter_topic ? [
+      ["count the dead letters that would be accepted now", `${redriving(file, row)} --dry-run`],
+      ["return the dead letters that are accepted now", redriving(file, row)],
     ] : []),
     ...(row.partition === null ? [] : [["check one record", `penstock explain ${about} --value '...'`]]),
     ...(hasTrail && !row.observed ? [

@@ -3,6 +3,8 @@
 const whole = new Intl.NumberFormat("en");
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const short = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+/** The time zone of all times of the page, as a reader writes it. */
+export const zone = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts().find((part) => part.type === "timeZoneName").value;
 const dated = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const codes = {
   "-1": "UNKNOWN_SERVER_ERROR", 2: "CORRUPT_MESSAGE", 3: "UNKNOWN_TOPIC_OR_PARTITION", 7: "REQUEST_TIMED_OUT", 10: "MESSAGE_TOO_LARGE",
@@ -52,4 +54,4 @@ export const stamp = (at) => dated.format(at * 1000);
 /** An error code with Kafka's name for it. */
 export const codeName = (code) => (codes[code] ? `${code} ${codes[code]}` : String(code));
 export const hourMinute = (at) => short.format(at * 1000);
-export const moment = (at) => new Date(at * 1000).toLocaleString("en-GB");
+export const moment = (at) => `${new Date(at * 1000).toLocaleString("en-GB")} ${zone}`;
