@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from penstock.kafka.local import free_ports
 from tests.browser.page import is_live, produce, rows
 from tests.gateways import wait_until
 
@@ -244,6 +245,35 @@ def test_the_page_outlives_its_gateway(watched, opened, topic):
     is_live(page)
     produce(running, topic(), b"bad 1")
     rows(page).first.wait_for()
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_two_gateways_are_one_page(watched, opened, topic, width):
+    port = free_ports(1)[0]
+    second, own = watched(**{"console.peers": f"127.0.0.1:{port}"})
+    peer = own.removeprefix("http://").rstrip("/")
+    first, address = watched(**{"console.peers": peer, "metrics.listener": f"127.0.0.1:{port}"})
+    address = f"http://127.0.0.1:{port}/"
+    name = topic()
+    page = opened(address, width=width)
+    is_live(page)
+    page.locator("#now > div").first.get_by_text("2 of 2 ready").wait_for()
+    produce(first, name, b"bad 1")
+    produce(second, name, b"bad 1", b"bad 1")
+    seen = rows(page).first
+    seen.wait_for()
+    wait_until(lambda: "3" in seen.locator("td").nth(-1).text_content(), what="those of both")
+    assert rows(page).count() == 1
+    gateways = rows(page, "#gateways")
+    assert gateways.count() == 2
+    assert peer in gateways.nth(1).inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+    second.stop()
+    gateways.nth(1).get_by_text("does not answer since").wait_for()
+    page.locator("#now > div.alarm").get_by_text("1 of 2 ready").wait_for()
+    assert f"{peer} does not answer" in page.locator("#troubles").inner_text()
+    assert "3" in seen.locator("td").nth(-1).text_content()  # counts of a silent peer remain
 
 
 def test_a_user_can_log_in_and_out(watched, opened):

@@ -419,6 +419,8 @@ def test_no_section_needs_sideways_scrolling(watched, opened, topic, width):
     wide = """[...document.querySelectorAll('.scroll, body')].filter((one) => one.checkVisibility() &&
         one.scrollWidth > one.clientWidth + 1).map((one) => one.getAttribute('aria-label') ?? 'body')"""
     assert page.evaluate(wide) == []
+    caption = page.locator("#shadow-topics caption").bounding_box()
+    assert caption["width"] > min(width, 400) * 0.7  # not a word in each line
     rows(page).first.get_by_role("button").click()
     page.get_by_role("dialog").wait_for()
     assert page.evaluate(wide) == []

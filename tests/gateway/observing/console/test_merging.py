@@ -129,13 +129,13 @@ def test_a_row_keeps_its_number_as_long_as_a_gateway_has_it():
     merged = MergedRefusals()
     merged.put("a", [row()], 0)
     merged.put("b", [row(), row("other")], 2)
-    assert [row["id"] for row in merged.take_changed()] == [1, 2]
-    assert merged.take_changed() == []
+    assert [row["id"] for row in merged.take_changed(100)] == [1, 2]
+    assert merged.take_changed(100) == []
     merged.replace("a", [], 1)
     assert [row["id"] for row in merged.rows()] == [1, 2]
     assert merged.others == 3
     merged.replace("b", [row("other", count=2)], 0)
-    assert [(row["id"], row["count"]) for row in merged.take_changed()] == [(2, 2)]
+    assert [(row["id"], row["count"]) for row in merged.take_changed(100)] == [(2, 2)]
     merged.put("a", [row()], 0)
     assert {row["message"]: row["id"] for row in merged.rows()} == {"no": 3, "other": 2}
 
@@ -147,3 +147,11 @@ def test_the_rows_are_bounded_and_none_is_lost_from_the_count():
     assert len(rows) == ROWS_SHOWN_MAX
     assert rows[0]["message"] == "699"
     assert merged.others == 105
+
+
+def test_many_changed_rows_are_returned_in_parts():
+    merged = MergedRefusals()
+    merged.put("a", [row(str(number)) for number in range(250)], 0)
+    parts = [merged.take_changed(100) for _ in range(4)]
+    assert [len(part) for part in parts] == [100, 100, 50, 0]
+    assert len({changed["message"] for part in parts for changed in part}) == 250

@@ -162,7 +162,7 @@ class Console:
             rows = [row.as_json() for row in changed_rows[-CHANGED_MAX:]]
         else:
             self._all.refused(changed_rows, self._refusals.rows, others)
-            rows = self._all.refusals.take_changed()[-CHANGED_MAX:]
+            rows = self._all.refusals.take_changed(CHANGED_MAX)
             others = self._all.refusals.others
         if rows and self._subscribers:
             self._subscribers.publish("refusals", {"rows": rows, "others": others})

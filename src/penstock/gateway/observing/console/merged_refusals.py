@@ -5,6 +5,7 @@ What changed is merged again, and nothing else: every refusal of this gateway ma
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.gateway.observing.console.merging import merge_rows, reason_of
@@ -70,10 +71,16 @@ class MergedRefusals:
         """Return how many rows a gateway has."""
         return sum(name in parts for parts in self._rows.values())
 
-    def take_changed(self) -> list[dict[str, Any]]:
-        """Return the rows that changed since the last call, those that were seen last last."""
-        changed_rows = [self._merged(reason) for reason in self._changed]
-        self._changed.clear()
+    def take_changed(self, rows_max: int) -> list[dict[str, Any]]:
+        """Return rows that changed since they were last returned, those that were seen last last.
+
+        Args:
+            rows_max: The most rows; the others are returned by the next call.
+        """
+        reasons = list(islice(self._changed, rows_max))
+        changed_rows = [self._merged(reason) for reason in reasons]
+        for reason in reasons:
+            del self._changed[reason]
         return sorted(changed_rows, key=lambda row: row["last"])
 
     def rows(self) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ TEXTS_MAX: Final = 20
 """The most texts about what is missing; the page of the gateway itself has all of them."""
 BROKERS_MAX: Final = 1000
 _LINES_AT_ONCE: Final = 20
+_LONG_LINE: Final = 4096
 _LINES_MAX: Final = 1 + BROKERS_MAX + SERIES_MAX + ROWS_MAX
 _OTHER: Final = "its answer is not that of a gateway of this version"
 
@@ -252,11 +253,12 @@ async def decode(body: bytes) -> GatewayState:
     state = GatewayState(head.model_dump())
     number = 0
     while lines.tell() < len(body):
+        start = lines.tell()
         state.take(_read(lines))
         number += 1
         if number > _LINES_MAX:
             raise PeerError(_OTHER)
-        if number % _LINES_AT_ONCE == 0:
+        if number % _LINES_AT_ONCE == 0 or lines.tell() - start > _LONG_LINE:
             await asyncio.sleep(0)
     return state
 
