@@ -5,6 +5,7 @@ import http.client
 import json
 import signal
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -400,3 +401,68 @@ def test_a_broken_policy_is_shown_with_the_place_of_its_error(gateway, topic):
     assert place.endswith(" in validate_record")
     assert "a secret" not in json.dumps(failed)
     assert [count for _, count in failed["minutes"]] == [1]
+
+
+def test_hostile_peers_delay_and_learn_nothing(gateway, topic):
+    """One is silent, one never ends, one lies, and one sends the reader elsewhere."""
+    trap = socket.create_server(("127.0.0.1", 0))
+    trap.settimeout(0.0)
+    where = f"http://127.0.0.1:{trap.getsockname()[1]}/"
+    body = b'{"head": {"api": 1, "totals": "many"}}\n'
+    answers = [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 4000000\r\n\r\n" + bytes(1_000_000),
+        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body),
+        b"HTTP/1.1 307 Go\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % where.encode(),
+    ]
+    with contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(answering(answer)) for answer in answers]
+        port = free_ports(1)[0]
+        running = gateway({
+            **CHECK, "metrics.listener": f":{port}", "metrics.listener.token": "a-secret",
+            "console.peers": ",".join(f"127.0.0.1:{peer}" for peer in peers),
+        }, POLICIES)  # fmt: skip
+        produce(running, topic(), [b"bad 1"])
+        with Events(port, {"Authorization": "Bearer a-secret"}) as events:
+            figures = events.wait_for(
+                "figures",
+                lambda figures: (
+                    figures["totals"] == {"refused": 1}
+                    and all(entry["since"] for entry in figures["gateways"][1:])
+                ),
+            )
+        reasons = [entry["why_not"] for entry in figures["gateways"][1:]]
+        assert reasons == [
+            "no answer within 5 s",
+            "no answer within 5 s",
+            "its answer is not that of a gateway of this version",
+            "status 307",
+        ]
+        assert get(port, "/livez")[0] == 200
+        assert running.stop() == 0
+    with pytest.raises(BlockingIOError):
+        trap.accept()
+    trap.close()
+    assert "a-secret" not in json.dumps(running.log)
+    assert "many" not in json.dumps(running.log)
+
+
+@contextlib.contextmanager
+def answering(answer):
+    """A server that answers each connection with the same bytes, and keeps it open."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    connections = []
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                connections.append(listening.accept()[0])
+                connections[-1].sendall(answer)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield listening.getsockname()[1]
+    listening.shutdown(socket.SHUT_RDWR)
+    thread.join(60)
+    for connection in (*connections, listening):
+        connection.close()
