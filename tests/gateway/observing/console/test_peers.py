@@ -102,8 +102,32 @@ async def test_an_unexpected_error_is_logged_and_is_no_answer():
     world = World(1)
     with capture_logs() as lines:
         await world.read(ZeroDivisionError("a secret"))
+        await world.read(ZeroDivisionError("a secret"))
     assert as_json(world.peers.all[0])["why_not"] == "an error of this gateway"
-    assert lines[0]["action"] == "peer"
+    assert [line.get("action") for line in lines] == ["peer", None]  # and that it is silent
+
+
+async def test_an_error_while_an_answer_is_taken_ends_nothing():
+    world = World(1)
+    world.peers.answered = lambda _: 1 // 0
+    with capture_logs():
+        await world.read((2, {}))
+    assert not world.peers.answering
+    world.peers.answered = lambda _: None
+    with capture_logs():
+        await world.read((2, {}))
+    assert len(world.peers.answering) == 1
+
+
+async def test_a_peer_that_turns_out_to_be_another_takes_no_counts_back():
+    world = World()
+    for at, run in ((1000.0, 3), (1003.0, 3), (1006.0, 2)):
+        world.at = at
+        await world.read((2, {}), (run, {}))
+    first, second = world.peers.all
+    assert second.is_double
+    assert second.counted.at(1006.0) == second.counted.at(1003.0)
+    assert first.counted.at(1006.0) == first.counted.at(1003.0)  # nothing was counted
 
 
 async def test_a_slow_peer_delays_no_other():

@@ -81,7 +81,7 @@ class AllGateways:
                ) -> ConsoleFigures | None:  # fmt: skip
         """Take the counts of this gateway; return a new point of all, if it is complete."""
         self._own_counted.put(clock, run, totals)
-        peer_counts = [peer.counted for peer in self.peers.all if not peer.is_double]
+        peer_counts = [peer.counted for peer in self.peers.all]
         moment = clock - BEHIND_S
         return self.history.sample(
             counted_at(moment, [self._own_counted, *peer_counts]), moment, timestamp - BEHIND_S

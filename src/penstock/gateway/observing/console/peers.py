@@ -25,6 +25,7 @@ EVERY_S: Final = 3.0
 """How often a peer is read."""
 SKEW_S: Final = 2.0
 """Times of a clock that differs by more are shown by the clock of this gateway."""
+_OWN_ERROR: Final = "an error of this gateway"
 _NOT_READ: Final = "it has not been read yet"
 
 
@@ -147,17 +148,17 @@ class Peers:
         """Read a peer once; log a change."""
         last_reason = peer.why_not
         try:
-            state = await peer.read(self._token)
+            self._take(peer, await peer.read(self._token))
+            self.answered(peer)
         except PeerError as error:
             self._failed(peer, str(error))
         except Exception:
-            log.exception("an error of the gateway", action="peer", peer=peer.name)
-            self._failed(peer, "an error of this gateway")
+            if last_reason != _OWN_ERROR:
+                log.exception("an error of the gateway", action="peer", peer=peer.name)
+            self._failed(peer, _OWN_ERROR)
         else:
-            self._take(peer, state)
             if last_reason not in {"", _NOT_READ} and not peer.is_double:
                 log.info("a peer answers again", peer=peer.name)
-            self.answered(peer)
 
     def _failed(self, peer: Peer, why_not: str) -> None:
         if peer.why_not in {"", _NOT_READ}:
@@ -177,7 +178,8 @@ class Peers:
         peer.silent_since = None
         peer.answered_at = now
         peer.state = _by_clock(state, now)
-        peer.counted.put(self._clock(), run, CountedTotals(**state.head["totals"]))
+        if not is_double:
+            peer.counted.put(self._clock(), run, CountedTotals(**state.head["totals"]))
 
 
 def about(name: str, state: GatewayState | None) -> dict[str, Any]:
