@@ -68,7 +68,7 @@ def test_each_value_is_read_by_its_schema(registry):
     assert texts[:3] == [
         None,
         f'rule "r" failed: {rule}',
-        f'rule "r" has no result: a value has a type that it cannot be used with: {rule}',
+        f'rule "r" has no result: a value is null, or has a type that it cannot be used with: {rule}',
     ]
     assert texts[3].startswith(f"the value does not fit schema id {number}: ")
     assert texts[4] == f"the value has schema id {other}, which has the type JSON, not AVRO"

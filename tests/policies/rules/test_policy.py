@@ -50,12 +50,12 @@ def test_every_rule_has_to_be_true():
         'rule "currency" failed: value.currency in ["EUR", "USD"]',
         f'rule "positive" has no result: {NOT_THERE}: the amount must be above zero',
         (
-            'rule "positive" has no result: a value has a type that it cannot be used with: '
+            'rule "positive" has no result: a value is null, or has a type that it cannot be used with: '
             "the amount must be above zero"
         ),
         "the value is not JSON",
         (
-            'rule "positive" has no result: a value has a type that it cannot be used with: '
+            'rule "positive" has no result: a value is null, or has a type that it cannot be used with: '
             "the amount must be above zero"
         ),
         None,
@@ -352,6 +352,24 @@ def test_too_much_work_is_refused():
         ({"rules.a": "topic > 5"}, "rules.a: its condition is not valid"),
         ({"rules.a": "partition == 'x'"}, "rules.a: its condition is not valid"),
         ({"rules.a": "count > 5"}, "it may read key, value, headers, timestamp, topic"),
+        (
+            {"rules.a": "amount > 5"},
+            "'amount' (in container ''); a field is value.amount; it may read",
+        ),
+        ({"rules.a": "value.x > 5 and value.y > 0"}, "; in CEL, and is &&"),
+        ({"rules.a": "value.x = 'a = b or c'"}, "; in CEL, = is =="),
+        ({"rules.a": "value.x IS NOT NULL"}, "; in CEL, IS NOT NULL is != null"),
+        (
+            {"rules.a": "value.x NOT IN ('a')"},
+            "; in CEL, NOT IN is !(value.x in ['a', 'b']), a list",
+        ),
+        ({"rules.a": "value.x in ('a', 'b')"}, "; in CEL, a list is ['a', 'b']"),
+        ({"rules.a": "value.x == True"}, "; write true"),
+        ({"rules.a": "len(value.x) > 0"}, "; write size(...)"),
+        ({"rules.a": "value.x.upper() == 'A'"}, "; write upperAscii()"),
+        ({"rules.a": "value.unit price > 0"}, "or is a word of CEL, is value['a b']"),
+        ({"rules.a": "value.\xfcnit > 0"}, "or is a word of CEL, is value['a b']"),
+        ({"rules.a": "value.in > 0"}, "or is a word of CEL, is value['a b']"),
         ({"rules.a": "value.x > 5", "rules.a.scope": "batch"}, "it may read count, distinct_keys"),
         ({"rules.a": "true", "rules.a.scope": "x"}, "rules.a.scope must be one of record, batch"),
         ({"rules.a": "true", "rules.a.mesage": "x"}, "rules.a.mesage is unknown"),

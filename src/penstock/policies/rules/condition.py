@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from penstock.policies.rules.hints import hint_at
 from penstock.policies.rules.paths import fields_read
 from penstock.policies.rules.variables import OF_CLIENTS
 from penstock.policies.schema_policy.errors import InvalidSchemaError
@@ -133,6 +134,5 @@ def _compiled(rule: RuleText, language: Language, variables: Mapping[str, str]) 
     try:
         return language.compile(rule.expression, only_bool=True)
     except InvalidSchemaError as error:
-        raise ValueError(
-            f"{rule.key}: its condition {error}; it may read {', '.join(variables)}, now"
-        ) from None
+        hint = hint_at(str(error), rule.expression, variables)
+        raise ValueError(f"{rule.key}: its condition {error}; {hint}") from None

@@ -165,7 +165,7 @@ def test_a_rule_of_a_newer_version_is_not_passed_over(where, text):
     [
         ('expression: "1 / this == 1"', 0, 'rule "x" has no result: it divides by zero'),
         ('expression: "this + 1"', 1, 'rule "x" has no result: it gives neither true nor false'),
-        ('expression: "this.foo == 1"', 1, 'rule "x" has no result: a value has a type that it cannot be used with'),
+        ('expression: "this.foo == 1"', 1, 'rule "x" has no result: a value is null, or has a type that it cannot be used with'),
         (
             'expression: "[1,2,3].all(a, [1,2,3].map(b, b + this) == [0])", message: "m"',
             1,

@@ -197,18 +197,30 @@ def test_numbers_mix(expression, value):
     [
         ("value.a + value.b > 0", {"a": 2**64 - 1, "b": 1}, "a whole number is beyond 64 bits"),
         ("-value.a < 0", {"a": 2**63 + 1}, "a whole number is beyond 64 bits"),
-        ("-value.a < 0", {"a": "1"}, "a value has a type that it cannot be used with"),
+        ("-value.a < 0", {"a": "1"}, "a value is null, or has a type that it cannot be used with"),
         ("value.a / value.b > 0", {"a": 1, "b": 0}, "it divides by zero"),
         ("value.a % value.b == 0", {"a": 1, "b": 0}, "it divides by zero"),
         ("value.a % value.b == 0", {"a": 2**63, "b": 0}, "it divides by zero"),
-        ("value.a % 2 == 1", {"a": 7.5}, "a value has a type that it cannot be used with"),
-        ("value.a + value.b == 3", {"a": "1", "b": 2}, "a value has a type that it cannot be used"),
+        (
+            "value.a % 2 == 1",
+            {"a": 7.5},
+            "a value is null, or has a type that it cannot be used with",
+        ),
+        (
+            "value.a + value.b == 3",
+            {"a": "1", "b": 2},
+            "a value is null, or has a type that it cannot be used",
+        ),
         (
             "value.a * value.b == 3",
             {"a": None, "b": 2},
-            "a value has a type that it cannot be used",
+            "a value is null, or has a type that it cannot be used",
         ),
-        ("math.ceil(value.a) == 3", {"a": "3"}, "a value has a type that it cannot be used with"),
+        (
+            "math.ceil(value.a) == 3",
+            {"a": "3"},
+            "a value is null, or has a type that it cannot be used with",
+        ),
     ],
 )
 def test_conditions_without_a_result(expression, value, why):

@@ -403,7 +403,7 @@ def reason_of(text: str) -> str:
     if any(sign in text for sign in _BY_ZERO):
         return "it divides by zero"
     if any(sign in text for sign in _OF_ANOTHER_TYPE):
-        return "a value has a type that it cannot be used with"
+        return "a value is null, or has a type that it cannot be used with"
     if _NO_TIMESTAMP in text:
         return "timestamp() reads a time with a zone, such as 2026-01-31T00:00:00Z"
     return "it ends with an error"
