@@ -262,6 +262,10 @@ def load_plan(
         raise ConfigurationError(
             f"load_plan: the path of a configuration file is required, not {type(file).__name__}"
         )
+    if topic is not None and not isinstance(topic, str):
+        raise ConfigurationError(
+            f"load_plan: topic must be the name of one topic, not {type(topic).__name__}"
+        )
     if records_policy_batch < 1:
         raise ValueError("records_policy_batch must be 1 or more")
     policies = policies_of(file, needs_cluster=topic is None)

@@ -20,7 +20,10 @@ def check_plan(value: Any, name: str = "plan") -> RecordPlan:
         ConfigurationError: It is not a plan, but for example the name of its file.
     """
     if not isinstance(value, RecordPlan):
-        raise ConfigurationError(f"{name}: pass load_plan(FILE), not {type(value).__name__}")
+        # Not its class: this module is also of functions that need no rows.
+        is_of_rows = isinstance(getattr(value, "records", None), RecordPlan)
+        hint = "; with plan(...), call judge_rows, split_rows or audit_rows" if is_of_rows else ""
+        raise ConfigurationError(f"{name}: pass load_plan(FILE), not {type(value).__name__}{hint}")
     return value
 
 

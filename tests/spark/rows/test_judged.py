@@ -153,6 +153,34 @@ def test_wrong_arguments(spark):
         judge_rows(frame, plan(rules=RULES), key=F.col("id"))
 
 
+def test_a_plan_and_arguments_that_do_not_fit_the_columns(spark):
+    frame = spark.sql(ORDERS)
+    row_plan = plan(rules={"typo": "value.ammount > 0"})
+    for function in (judge_rows, split_rows, audit_rows):
+        with pytest.raises(ConfigurationError, match=r"_rows: rules.typo reads .* mean amount\?"):
+            function(frame, row_plan)
+    good = plan(rules=RULES)
+    for part in ("key", "headers", "timestamp", "topic"):
+        with pytest.raises(ConfigurationError, match=f": {part}: there is no column x; the rows h"):
+            judge_rows(frame, good, **{part: "x"})
+    with pytest.raises(ConfigurationError, match="headers: id must be an array of structs of key"):
+        judge_rows(frame, good, headers="id")
+    with pytest.raises(
+        ConfigurationError, match="the frame has two columns id; rename or drop one"
+    ):
+        judge_rows(frame.select("*", "id"), good)
+
+
+def test_a_frame_of_another_library(spark):
+    row_plan = plan(rules=RULES)
+    with pytest.raises(
+        ConfigurationError, match=r"frame.DataFrame; make one with spark.createData"
+    ):
+        judge_rows(spark.range(1).toPandas(), row_plan)
+    with pytest.raises(ConfigurationError, match=r"not str; of a table: spark.table\('orders'\)"):
+        audit_rows("orders", row_plan)
+
+
 def test_a_frame_needs_a_column_for_the_value(spark):
     keys = spark.range(1)
     row_plan = plan(rules={"any": "true"})

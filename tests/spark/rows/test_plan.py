@@ -22,6 +22,7 @@ from penstock.policy import (
     TopicConfig,
 )
 from penstock.spark import load_plan
+from penstock.spark.arguments import check_plan
 from penstock.spark.rows.plan import RowPlan, plan, row_plan_of
 from tests.gateways import write_configuration
 
@@ -205,12 +206,30 @@ def test_every_topic_has_the_policies():
         ({"rules": {"a": "value.("}}, "plan: rules.a: its condition is not valid"),
         ({"rules": {"a.b": "true"}}, "'a.b' has not"),
         ({"rules": {"a": 1}}, "plan: rules: a must be a condition in CEL, not int"),
-        ({"schema": "/no/such.json"}, "plan: schema: such.json"),
+        ({"schema": "/no/such.json"}, "plan: schema: there is no file /no/such.json"),
+        ({"schema": '{"type": "object"}'}, "not the schema's text: schema=json.loads(...)"),
         ({"schema": {"type": 5}}, "plan: schema: the schema is not a valid schema at /type"),
         ({"schema": 5}, "plan: schema: the path of a JSON Schema, or the schema as a mapping,"),
         ({"contract": "/no/such.yaml"}, "plan: such.yaml cannot be read"),
         ({"contract": 5}, "plan: contract: the path of a contract is required, not int"),
-        ({"policies": NoBad}, "plan: policies must be a list of classes, not type"),
+        (
+            {"policies": NoBad},
+            "a list of classes or instances, like policies=[Orders], not NoBad alone",
+        ),
+        (
+            {"policies": NoBad()},
+            "plan: policies must be a list of classes or instances, like policies",
+        ),
+        ({"policies": "mine.NoBad"}, "policies=[Orders], not the text 'mine.NoBad'"),
+        ({"policies": {"no": NoBad}}, "policies=[Orders], not a dict"),
+        (
+            {"policies": ["mine.NoBad"]},
+            "pass a policy's class or an instance of it, not the text 'min",
+        ),
+        (
+            {"policies": [len]},
+            "policies: pass a policy's class or an instance of it, not a builtin_",
+        ),
         ({"policies": [int]}, "plan: policies: int has no validate()"),
         ({"policies": [Upper]}, "plan: policies: Upper is an interceptor, which changes records"),
         ({"rules": {"a": "true"}, "topic": ""}, "plan: topic must be the name of a topic, not ''"),
@@ -241,6 +260,31 @@ def test_a_class_that_cannot_be_configured():
 
     with pytest.raises(ConfigurationError, match=r"^plan: Broken: configure\(\) failed: .*no key"):
         plan(policies=[Broken])
+
+
+def test_a_class_with_arguments_is_passed_as_an_instance():
+    with pytest.raises(ConfigurationError) as caught:
+        plan(policies=[AtMost])
+    assert str(caught.value) == (
+        "plan: AtMost: cannot be instantiated without arguments: TypeError: AtMost.__init__() "
+        "missing 1 required positional argument: 'most'; pass an instance: policies=[AtMost(...)]"
+    )
+
+
+def test_a_plan_says_how_it_judges_rows():
+    assert repr(plan(policies=[AtMost(5)])).startswith("<plan of rows: AtMost: by value, since ")
+    assert repr(plan(policies=[AtMost(5)], topic="a")).startswith("<plan of rows of a: AtMost: by ")
+
+
+def test_functions_over_records_name_those_over_rows():
+    with pytest.raises(ConfigurationError, match=r"not RowPlan; with plan\(...\), call judge_rows"):
+        check_plan(plan(policies=[AtMost(5)]))
+
+
+def test_the_topic_of_a_file_is_one_name(tmp_path):
+    file = write_configuration(tmp_path, "none:1", 9192, {})
+    with pytest.raises(ConfigurationError, match="topic must be the name of one topic, not list"):
+        load_plan(file, topic=["orders"])
 
 
 def test_plans_of_files_need_the_topic(tmp_path):

@@ -87,6 +87,11 @@ class Rules(Policy):
         return bool(self._of_batches)
 
     @property
+    def conditions(self) -> Sequence[Condition]:
+        """The rules about single records."""
+        return self._of_records
+
+    @property
     def reads_timestamps(self) -> bool:
         """Whether a condition looks at timestamps."""
         return bool(self._reads & _TIMESTAMPS)

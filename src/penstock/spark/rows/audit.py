@@ -18,7 +18,7 @@ from penstock.jobs.subject import subject_of
 from penstock.spark.arguments import check_text
 from penstock.spark.jobs.data_sets import measure_frame
 from penstock.spark.rows.batches import judged_rows
-from penstock.spark.rows.judged import check_rows, value_to_judge
+from penstock.spark.rows.judged import check_columns, check_rows, value_to_judge
 from penstock.spark.rows.plan import row_plan_of
 from penstock.spark.rows.values import VALUE, RecordColumns, quoted, value_of
 
@@ -73,6 +73,7 @@ def audit_rows(
             "an observation"
         )
     _check_label(frame, label)
+    check_columns(frame, row_plan, RecordColumns(), "audit_rows")
     began = time.monotonic()
     topic = row_plan.topic or ""
     value = value_to_judge(frame, row_plan, RecordColumns()).alias(VALUE)

@@ -18,8 +18,9 @@ from penstock.engine.verdict import Outcome
 from penstock.spark.execution.interpreters import check_workers
 from penstock.spark.frames.added_columns import is_in_pipeline
 from penstock.spark.rows.batches import TEMPORARY, rows_with_verdicts, verdicts
+from penstock.spark.rows.columns.conditions import fault_of
 from penstock.spark.rows.columns.ways import columns_to_judge
-from penstock.spark.rows.observed import observed
+from penstock.spark.rows.observed import check_observation, observed
 from penstock.spark.rows.plan import row_plan_of
 from penstock.spark.rows.values import VALUE, VERDICT, RecordColumns, json_of, quoted, value_of
 from penstock.spark.verdicts import VERDICT_WITH_OBJECTIONS
@@ -116,7 +117,9 @@ def _judged(
     check_rows(frame, function)
     row_plan = row_plan_of(plan, function, has_topics=columns.topic is not None)
     columns.check(function)
-    _check_names(frame, function)
+    check_observation(observation, function)
+    check_columns(frame, row_plan, columns, function)
+    _check_verdict(frame, function)
     try:
         value = value_to_judge(frame, row_plan, columns)
         parts = {VALUE: value, **columns.arguments()}
@@ -129,7 +132,7 @@ def _judged(
         raise ConfigurationError(
             f"{function}: the frame has no column for the value: all are other parts of the record"
         ) from None
-    return observed(judged_rows, row_plan, observation, function)
+    return observed(judged_rows, row_plan, observation)
 
 
 def value_to_judge(frame: DataFrame, plan: RowPlan, columns: RecordColumns) -> Column:
@@ -170,7 +173,12 @@ def check_rows(frame: Any, function: str) -> None:
         name = (
             kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
         )
-        raise ConfigurationError(f"{function}: pass a DataFrame of Spark, not {name}")
+        hint = ""
+        if isinstance(frame, str):
+            hint = f"; of a table: spark.table({frame!r})"
+        elif kind.__module__.startswith(("pandas.", "pyarrow.")):
+            hint = "; make one with spark.createDataFrame(...)"
+        raise ConfigurationError(f"{function}: pass a DataFrame of Spark, not {name}{hint}")
     check_workers(frame.sparkSession)
 
 
@@ -179,7 +187,28 @@ def _is_known(frame: DataFrame) -> bool:
     return type(frame).__module__.startswith(_PYSPARK) and not is_in_pipeline()
 
 
-def _check_names(frame: DataFrame, function: str) -> None:
+def check_columns(frame: DataFrame, plan: RowPlan, columns: RecordColumns, function: str) -> None:
+    """Check that the frame has the columns that are read, as far as its columns are known.
+
+    Args:
+        columns: Those that are not part of the value.
+
+    Raises:
+        ConfigurationError: A column is missing or there twice, or a condition of the plan cannot
+            have a result for its type.
+    """
+    if not _is_known(frame):
+        return
+    try:
+        fields = frame.schema.fields
+    except PySparkException:  # it says so where the frame is evaluated
+        return
+    columns.check_fields(fields, function)
+    if fault := fault_of(plan.conditions, fields, set(filter(None, columns))):
+        raise ConfigurationError(f"{function}: {fault}")
+
+
+def _check_verdict(frame: DataFrame, function: str) -> None:
     """Check that no column has the name of the verdict's, as far as the columns are known.
 
     Raises:

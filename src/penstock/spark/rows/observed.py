@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 _OUTCOMES = (Outcome.ACCEPTED.value, Outcome.REFUSED.value, Outcome.FAILED.value)
 
 
-def observed(
-    judged_rows: DataFrame, plan: RowPlan, observation: Observation | str | None, function: str
-) -> DataFrame:
-    """Return a frame that counts its rows for an observation, if there is one.
+def check_observation(observation: object, function: str) -> None:
+    """Check what counts rows, if anything does.
 
     Args:
         function: Which was called, for the error.
@@ -31,13 +29,19 @@ def observed(
     Raises:
         ConfigurationError: It is not an observation, or no name of one.
     """
-    if observation is None:
-        return judged_rows
-    if not can_observe(observation):
+    if observation is not None and not can_observe(observation):
         raise ConfigurationError(
             f"{function}: observation must be an Observation of Spark, or a name, not "
             f"{type(observation).__name__}"
         )
+
+
+def observed(
+    judged_rows: DataFrame, plan: RowPlan, observation: Observation | str | None
+) -> DataFrame:
+    """Return a frame that counts its rows for an observation, if there is one."""
+    if observation is None:
+        return judged_rows
     return judged_rows.observe(observation, *_counts(plan))
 
 

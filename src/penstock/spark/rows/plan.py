@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import isroutine
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -26,12 +27,15 @@ from penstock.spark.rows.values import NULLS
 if TYPE_CHECKING:
     from penstock.configuration import PolicyConfiguration
     from penstock.policies.json_schema.column_schema import ColumnSchema
+    from penstock.policies.rules.policy import Rules
+    from penstock.policies.schema_policy.rules.checked import Tree
 
 _RULES: Final = "penstock.policies.Rules"
 _SCHEMA: Final = "penstock.policies.JsonSchema"
 _CONTRACT: Final = "penstock.policies.DataContract"
 _RULE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _RULE_PREFIX: Final = "rules."
+_NO_ARGUMENTS: Final = "cannot be instantiated without arguments"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +48,14 @@ class RowPlan:
         nulls: What becomes of a null column: `null`, or `missing`.
         column_schemas: For each policy the schema by which it may judge columns, or why it needs
             the value of each row.
+        conditions: The conditions that were given to `plan`, by the names of their rules.
     """
 
     records: RecordPlan
     topic: str | None
     nulls: str = NULLS[0]
     column_schemas: Mapping[str, ColumnSchema | str] = field(default_factory=dict)
+    conditions: Mapping[str, Tree] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Say how each policy judges rows."""
@@ -57,7 +63,8 @@ class RowPlan:
             f"{name}: by {f'value, since {schema}' if isinstance(schema, str) else 'columns'}"
             for name, schema in self.column_schemas.items()
         )
-        return f"<plan of rows of {self.topic}: {ways}>"
+        topic = "" if self.topic in {None, TOPIC_OF_ROWS} else f" of {self.topic}"
+        return f"<plan of rows{topic}: {ways}>"
 
     @property
     def keeps_nulls(self) -> bool:
@@ -120,7 +127,9 @@ def plan(
         ConfigurationError: There is nothing to judge by, or a part of it cannot be used.
     """
     _check(topic, nulls)
-    named = [*_named_rules(rules), *_named_schema(schema), *_named_contract(contract)]
+    of_rules = _given_rules(rules)
+    conditions = {each.name: each.tree for each in of_rules.conditions} if of_rules else {}
+    named = [*_named_rules(of_rules, rules), *_named_schema(schema), *_named_contract(contract)]
     named += _named_classes(policies, {policy.name for policy, _ in named})
     if not named:
         raise ConfigurationError(
@@ -131,7 +140,8 @@ def plan(
         policy.class_name: instance for policy, instance in named if instance is not None
     }
     try:
-        row_plan = RowPlan(plan_of(configuration, pickled(sent_policies)), topic, nulls)
+        records = plan_of(configuration, pickled(sent_policies))
+        row_plan = RowPlan(records, topic, nulls, conditions=conditions)
     except ConfigurationError as error:
         raise ConfigurationError(_text(str(error), configuration)) from None
     return replace(row_plan, column_schemas=_column_schemas(row_plan))
@@ -183,9 +193,10 @@ def _check(topic: Any, nulls: Any) -> None:
 _Named = Iterable[tuple[NamedPolicy, Any]]
 
 
-def _named_rules(rules: Any) -> _Named:
+def _given_rules(rules: Any) -> Rules | None:
+    """Return the policy of the conditions that were given, configured; None without any."""
     if rules is None:
-        return
+        return None
     if not isinstance(rules, Mapping) or not rules:
         raise ConfigurationError(
             'plan: rules must be conditions by name, like {"positive": "value.amount > 0"}'
@@ -200,14 +211,23 @@ def _named_rules(rules: Any) -> _Named:
             raise ConfigurationError(
                 f"plan: rules: {name} must be a condition in CEL, not {type(condition).__name__}"
             )
-    configs = {_RULE_PREFIX + name: condition for name, condition in rules.items()}
     from penstock.policies.rules.policy import Rules  # noqa: PLC0415 - an extra
 
+    policy = Rules()
     try:
-        Rules().configure(configs)
+        policy.configure(_rule_configs(rules))
     except ValueError as error:
         raise ConfigurationError(f"plan: {error}") from None
-    yield _policy("rules", _RULES, Rules, configs), None
+    return policy
+
+
+def _rule_configs(rules: Mapping[str, str]) -> Mapping[str, str]:
+    return {_RULE_PREFIX + name: condition for name, condition in rules.items()}
+
+
+def _named_rules(policy: Rules | None, rules: Any) -> _Named:
+    if policy is not None:
+        yield _policy("rules", _RULES, type(policy), _rule_configs(rules)), None
 
 
 def _named_schema(schema: Any) -> _Named:
@@ -219,6 +239,13 @@ def _named_schema(schema: Any) -> _Named:
         source: Any = dict(schema)
     else:
         source = _file(schema, "schema", "the path of a JSON Schema, or the schema as a mapping,")
+        if isinstance(schema, str) and not source.is_file():
+            if schema.lstrip().startswith("{"):
+                raise ConfigurationError(
+                    "plan: schema: a path or a mapping is required, not the schema's text: "
+                    "schema=json.loads(...)"
+                )
+            raise ConfigurationError(f"plan: schema: there is no file {source}")
     try:
         policy = GivenSchema.of(source)
     except ValueError as error:
@@ -240,11 +267,16 @@ def _named_contract(contract: Any) -> _Named:
 
 
 def _named_classes(policies: Any, names: set[str]) -> _Named:
-    if isinstance(policies, type) or not isinstance(policies, Iterable):
+    if isinstance(policies, (type, str, Mapping)) or not isinstance(policies, Iterable):
         raise ConfigurationError(
-            f"plan: policies must be a list of classes, not {type(policies).__name__}"
+            "plan: policies must be a list of classes or instances, like policies=[Orders], not "
+            + (f"{policies.__name__} alone" if isinstance(policies, type) else _kind(policies))
         )
     for policy in policies:
+        if isinstance(policy, str) or isroutine(policy):
+            raise ConfigurationError(
+                f"plan: policies: pass a policy's class or an instance of it, not {_kind(policy)}"
+            )
         cls = policy if isinstance(policy, type) else type(policy)
         try:
             described = PolicyClass.of(cls)
@@ -271,6 +303,10 @@ def _named_classes(policies: Any, names: set[str]) -> _Named:
             ),
             policy,
         )
+
+
+def _kind(value: Any) -> str:
+    return f"the text {value!r}" if isinstance(value, str) else f"a {type(value).__name__}"
 
 
 def _policy(name: str, class_name: str, cls: type, configs: Mapping[str, str]) -> NamedPolicy:
@@ -333,7 +369,9 @@ def _text(text: str, configuration: PolicyConfiguration) -> str:
     for policy in configuration.named_policies:
         text = text.replace(f"{policy.name}.type: {policy.class_name}: ", f"{policy.name}: ")
         text = text.replace(policy.class_name, policy.class_name.partition("#")[0])
-    return f"plan: {text}"
+        if text.startswith(f"{policy.name}: {_NO_ARGUMENTS}"):
+            text += f"; pass an instance: policies=[{policy.name}(...)]"
+    return f"plan: {text.removeprefix('plan: ')}"
 
 
 def _is_rule(key: str) -> bool:

@@ -6,7 +6,7 @@ which is not allowed where a declarative pipeline defines its tables.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
@@ -14,6 +14,8 @@ from penstock.configuration import ConfigurationError
 from penstock.spark.arguments import check_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column
 
 VALUE: Final = "value"
@@ -52,6 +54,36 @@ class RecordColumns(NamedTuple):
                 f"{function}: {' and '.join(names)} name the same column; each needs its own"
             )
 
+    def check_fields(self, fields: Sequence[Any], function: str) -> None:
+        """Check that a frame has these columns, and no two of one name.
+
+        Args:
+            fields: The fields of its schema in Spark.
+
+        Raises:
+            ConfigurationError: It has not, or the headers are of another type.
+        """
+        names = [field.name for field in fields]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ConfigurationError(
+                f"{function}: the frame has two columns {twice[0]}; rename or drop one"
+            )
+        of_names = {field.name.lower(): field.dataType for field in fields}
+        for part, column in self._asdict().items():
+            if column is None:
+                continue
+            if column.lower() not in of_names:
+                raise ConfigurationError(
+                    f"{function}: {part}: there is no column {column}; the rows have "
+                    f"{', '.join(names)}"
+                )
+            kind = of_names[column.lower()]
+            if part == "headers" and not _can_be_headers(kind):
+                raise ConfigurationError(
+                    f"{function}: headers: {column} must be an array of structs of key and value, "
+                    f"or a map, not {kind.simpleString()}"
+                )
+
     def arguments(self) -> dict[str, Column]:
         """Return the parts of records, by name, without the value."""
         parts = {}
@@ -86,6 +118,14 @@ def json_of(row: Column, nulls: str) -> Column:
 def quoted(name: str) -> str:
     """Return a name of a column as Spark reads it, whatever it consists of."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def _can_be_headers(kind: Any) -> bool:
+    name = type(kind).__name__
+    if name == "ArrayType":
+        parts = getattr(kind.elementType, "names", ())
+        return set(parts) == {"key", "value"}
+    return name in {"MapType", "NullType"}
 
 
 def _column(name: str) -> Column:
