@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from penstock.configuration import ConfigurationError
 from penstock.jobs.report.document import FRAME, About, Report, RuleEntry, TopicEntry
 from penstock.jobs.report.results import as_datacontract, as_openlineage
 from tests.jobs.report.samples import contract_of, records, report_of
@@ -122,3 +123,17 @@ def test_a_frame_is_named_by_its_topic():
     frame = ROWS.model_copy(update={"about": about})
     assert as_datacontract(frame)["checks"][0]["key"] == "rows/rules/a"
     assert as_datacontract(frame, table="orders")["checks"][0]["key"] == "orders/rules/a"
+
+
+def test_results_are_not_a_frame():
+    class Frame:
+        def collect(self):
+            raise AssertionError
+
+    for function in (as_openlineage, as_datacontract):
+        with pytest.raises(
+            ConfigurationError, match="pass a report of audit_rows or audit, or the"
+        ):
+            function(Frame())
+        with pytest.raises(ConfigurationError, match="table of expectations, not str"):
+            function("orders")

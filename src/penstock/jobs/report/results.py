@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
 from penstock import __version__
+from penstock.configuration import ConfigurationError
 from penstock.jobs.report.document import FRAME, Report
 
 if TYPE_CHECKING:
@@ -155,6 +156,11 @@ def _by_key(results: Report | Iterable[Any], table: str | None) -> Iterator[tupl
 
 def _results(results: Report | Iterable[Any], table: str | None) -> Iterator[_Result]:
     if not isinstance(results, Report):
+        if isinstance(results, (str, bytes)) or hasattr(results, "collect"):
+            raise ConfigurationError(
+                "results: pass a report of audit_rows or audit, or the collected rows of a table "
+                f"of expectations, not {type(results).__name__}"
+            )
         yield from (_of_expectation(row, table) for row in results)
         return
     about = results.about
