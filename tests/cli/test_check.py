@@ -8,6 +8,7 @@ from penstock.cli.check import describe, moment
 from penstock.cli.checks.check_since import lines_of
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.inline import InlineJudge
+from penstock.engine.plans.plan_digest import PlanDigests
 from penstock.engine.plans.topic_plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, RecordError, refused_records
 from penstock.jobs.report.counts import AuditCounts
@@ -93,7 +94,9 @@ def described(tmp_path, **properties):
 
 def lines_about(file):
     configuration = load_configuration(file)
-    return describe(configuration, [], InlineJudge(configuration.policies))
+    return describe(
+        configuration, [], InlineJudge(configuration.policies), PlanDigests(configuration.policies)
+    )
 
 
 def test_policies_without_a_topic_are_named(tmp_path):
@@ -191,3 +194,19 @@ def test_only_policies_that_clients_wait_for_are_shown_as_inline(tmp_path):
         f"  3. record  header ({name}.HeaderRequired)  mode=observe",
     ]
     assert f"  1. record  key ({name}.KeyRequired)" in lines
+
+
+def test_the_identity_of_each_plan_is_shown(tmp_path):
+    lines = described(
+        tmp_path,
+        **{
+            "policies": "key",
+            "policies.key.type": "KeyRequired",
+            "topics.one*.penstock.policies": "key",
+            "topics.other.penstock.mode": "observe",
+        },
+    )
+    plans = [line for line in lines if line.startswith("  plan ")]
+    assert len(plans) == 1
+    at = next(index for index, line in enumerate(lines) if line.startswith("topics one*"))
+    assert lines.index(plans[0]) == at + 2

@@ -26,6 +26,7 @@ from penstock.configuration.interfaces import ALTER_CONFIG, CREATE_TOPIC
 from penstock.configuration.topic_keys import POLICIES, VALIDATION_POLICY
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.plan import Plan, allows_topic_settings
+from penstock.engine.plans.plan_digest import PlanDigests
 from penstock.gateway.listening.endpoints import endpoints_of
 from penstock.jobs.topics.excerpt import RECORDS_MAX
 from penstock.progress import waiting
@@ -95,12 +96,13 @@ def run(options: argparse.Namespace) -> int:
     configuration = load_configuration(options.file)
     with waiting(f"loading the policies of {configuration.path}"):
         patterns, unrepeatable = asyncio.run(dry_run(configuration))
+        digests = PlanDigests(configuration.policies)
     inline_judge = InlineJudge(configuration.policies)
-    print("\n".join(describe(configuration, patterns, inline_judge)))
+    print("\n".join(describe(configuration, patterns, inline_judge, digests)))
     if options.connect:
         from penstock.cli.checks.connected_check import describe_topics  # noqa: PLC0415
 
-        for line in describe_topics(configuration, patterns, options.bootstrap_server):
+        for line in describe_topics(configuration, patterns, options.bootstrap_server, digests):
             print(line)
     else:
         plan = Plan(configuration.policies)
@@ -111,6 +113,7 @@ def run(options: argparse.Namespace) -> int:
         *endpoints_of(configuration).warnings,
         *equal_globs(configuration.topic_defaults),
         *inline_judge.warnings,
+        *digests.warnings,
     ):
         print(f"warning: {warning}")
     for names in unrepeatable:
@@ -168,7 +171,10 @@ def moment(text: str, now: datetime) -> datetime:
 
 
 def describe(
-    configuration: Configuration, patterns: Patterns, inline_judge: InlineJudge
+    configuration: Configuration,
+    patterns: Patterns,
+    inline_judge: InlineJudge,
+    digests: PlanDigests,
 ) -> list[str]:
     """Return the plan as lines: each topic pattern of the file and what judges its topics.
 
@@ -177,6 +183,7 @@ def describe(
     """
     plan = Plan(configuration.policies)
     plan.set_interceptor_patterns(patterns)
+    plan.set_digests(digests)
     lines = [f"configuration {configuration.path}"]
     topic_policies = {
         CREATE_TOPIC: configuration.create_topic_policy_class_name,
@@ -207,6 +214,7 @@ def describe(
         lines.append(f"topics {glob}{mode_of(plan, glob, topic_plan)}{_matched(glob)}")
         steps = _steps(plan, topic_plan, inline_judge) if topic_plan is not None else []
         lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1)] or ["  no policy"]
+        lines += [f"  plan {topic_plan.digest}"] if topic_plan is not None else []
     if "*" not in plan.globs:
         lines += ["topics *", "  no policy"]
     if framework_note := kept_names(plan):

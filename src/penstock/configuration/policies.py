@@ -36,6 +36,7 @@ class NamedPolicy(NamedTuple):
             named policy they are its own keys.
         mode: What becomes of the records that it refuses (`policies.<name>.mode`): `observe`,
             `mark`, `quarantine` or `enforce`; None where the topic's own mode holds.
+        secret_keys: Its own keys whose values are secrets, as its class declares them.
     """
 
     name: str
@@ -45,6 +46,7 @@ class NamedPolicy(NamedTuple):
     configs: Mapping[str, str]
     topic_configs: Mapping[str, str] = MappingProxyType({})
     mode: str | None = None
+    secret_keys: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -125,7 +127,8 @@ class PolicyConfiguration:
         values["class_path"] = tuple(map(Path, values["class_path"]))
         values["declared_topic_keys"] = as_configs(values["declared_topic_keys"])
         values["named_policies"] = tuple(
-            NamedPolicy(*policy) for policy in values["named_policies"]
+            NamedPolicy(*policy)._replace(secret_keys=tuple(policy[-1]))
+            for policy in values["named_policies"]
         )
         return cls(**values)
 

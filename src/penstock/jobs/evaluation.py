@@ -45,6 +45,8 @@ class Evaluator:
             plan.policies, self._topics.names, factories=plan.factories
         )
         self._topics.set_interceptor_patterns(self._policies.patterns)
+        if plan.digests is not None:
+            self._topics.set_digests(plan.digests)
         self._chains: dict[str, Chain | PolicyVerdict] = {}
         self._apart: dict[str, PoliciesApart] = {}
         self._readers: dict[str | None, ValueReader | None] = {}
@@ -189,6 +191,11 @@ class Evaluator:
         return any(
             hasattr(instance, "data_set_rules") for instance in self._policies.validation_instances
         )
+
+    def digest(self, topic: str | None) -> str:
+        """Return the digest of a topic's plan; empty if it is unknown."""
+        chain = self.chain(topic)
+        return chain.plan.digest if isinstance(chain, Chain) else ""
 
     def chain(self, topic: str | None) -> Chain | PolicyVerdict:
         """Return a topic's chain, or the verdict on all its records if there is none."""

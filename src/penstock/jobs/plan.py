@@ -22,11 +22,13 @@ from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDAT
 from penstock.engine.objections import BatchPolicy, RecordPolicy
 from penstock.engine.plans.declared import classes_here, declared_here
 from penstock.engine.plans.plan import NO_SETTINGS, Plan
+from penstock.engine.plans.plan_digest import PlanDigests
 from penstock.jobs import policy_retries
 from penstock.kafka.records.batch import MAX_RECORDS
 from penstock.kafka.records.uncompressed import BatchLimits
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
@@ -68,6 +70,8 @@ class RecordPlan:
         topic: The only topic that it is for; None for all topics.
         pickled_policies: Classes and instances by class name, pickled, that are not loaded by
             their names; empty without such policies.
+        patterns: Class or name, and topic pattern, of each interceptor.
+        digests: The digests of topics' plans, from what was read with the file.
     """
 
     policies: PolicyConfiguration
@@ -79,6 +83,8 @@ class RecordPlan:
     retry_for_s: float = policy_retries.FOR_S
     topic: str | None = None
     pickled_policies: bytes = b""
+    patterns: Sequence[tuple[str, re.Pattern[str]]] = ()
+    digests: PlanDigests | None = None
 
     @property
     def path(self) -> Path:
@@ -135,6 +141,15 @@ class RecordPlan:
         """Return whether a topic has a policy that can refuse records."""
         own = self.topic_settings.get(topic, NO_SETTINGS)
         return Plan(self.policies).for_topic(topic, own) is not None
+
+    def digest(self, topic: str) -> str:
+        """Return the digest of a topic's plan; empty if the topic has no policy."""
+        plan = Plan(self.policies)
+        plan.set_interceptor_patterns(self.patterns)
+        if self.digests is not None:
+            plan.set_digests(self.digests)
+        topic_plan = plan.for_topic(topic, self.topic_settings.get(topic, NO_SETTINGS))
+        return "" if topic_plan is None else topic_plan.digest
 
     def interceptors_only(self) -> RecordPlan:
         """Return the plan without policies that refuse.
@@ -310,6 +325,7 @@ def _plan(
     pickled_policies: bytes = b"",
 ) -> RecordPlan:
     plan = Plan(configuration)
+    digests = PlanDigests(configuration)  # before policies read the same files
     names = dict(plan.names)
     set_on_topics = (plan.for_topic(topic, own) for topic, own in topic_settings.items())
     for settings in filter(None, set_on_topics):
@@ -317,6 +333,9 @@ def _plan(
             names[RECORDS] = tuple(dict.fromkeys((*names[RECORDS], settings.records_policy)))
     policies = PolicyInstances(configuration, names, factories=factories_of(pickled_policies))
     plan.set_interceptor_patterns(policies.patterns)
+    plan.set_digests(digests)
+    for other, own in topic_settings.items():
+        plan.for_topic(other, own)  # where executors are, there may be no files
     has_interceptors = bool(policies.patterns)
     texts = _texts(configuration, topic_settings)
     try:
@@ -341,6 +360,8 @@ def _plan(
         policy_retries.FOR_S,
         topic,
         pickled_policies,
+        tuple(policies.patterns),
+        digests,
     )
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from penstock.configuration import Configuration
+    from penstock.engine.plans.plan_digest import PlanDigests
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.validation_policy import ValidationPolicy
     from penstock.engine.workers.supervisor import Patterns
@@ -44,7 +45,10 @@ _SERVERS: Final = "upstream.bootstrap.servers"
 
 
 def describe_topics(
-    configuration: Configuration, patterns: Patterns, servers: str | None = None
+    configuration: Configuration,
+    patterns: Patterns,
+    servers: str | None = None,
+    digests: PlanDigests | None = None,
 ) -> Iterator[str]:
     """Yield lines about each topic that a validation policy judges, in the order of names.
 
@@ -52,6 +56,7 @@ def describe_topics(
         configuration: Names the cluster and the policy.
         patterns: The topics of interceptors.
         servers: The cluster's bootstrap addresses; None for those of the configuration.
+        digests: The digests of plans, which are shown.
 
     Raises:
         ConfigurationError: It names no validation policy, or a topic's settings are invalid.
@@ -59,6 +64,8 @@ def describe_topics(
     """
     plan = Plan(configuration.policies)
     plan.set_interceptor_patterns(patterns)
+    if digests is not None:
+        plan.set_digests(digests)
     judges = configuration.record_validation_policy_class_name or configuration.named_policies
     if not (judges or plan.intercepted_topics):
         raise ConfigurationError(
@@ -85,6 +92,8 @@ def describe_topics(
             with policies_run():  # not while a line is used
                 lines = list(_lines(plan, policies, topic_plan))
             yield from (f"  {line}" for line in lines)
+            if topic_plan.digest:
+                yield f"  plan {topic_plan.digest}"
         yield f"{topic_count} of the cluster's topics have a validation policy or named policies"
         for glob in plan.globs:
             if glob != _ALL and not fnmatch.filter(topics, glob):

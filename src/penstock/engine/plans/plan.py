@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from penstock.configuration import Configuration, PolicyConfiguration
     from penstock.configuration.policies import NamedPolicy
+    from penstock.engine.plans.plan_digest import PlanDigests
 
 INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
@@ -134,6 +135,7 @@ class Plan:
             filter(self._is_interceptor, self._named_policies),
         )
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
+        self._digests: PlanDigests | None = None
         self._plan_cache = cached_method(_CACHE_LIMIT, self._from_settings)
         for topic in sorted(self._defaults.topics):
             settings = self.settings(topic)
@@ -155,6 +157,11 @@ class Plan:
         self._patterns = tuple(patterns)
         self._plan_cache.cache_clear()
         self._may_be_intercepted.cache_clear()
+
+    def set_digests(self, digests: PlanDigests) -> None:
+        """Have each plan of a topic or pattern carry its digest, from now on."""
+        self._digests = digests
+        self._plan_cache.cache_clear()
 
     @cached_property
     def is_empty(self) -> bool:
@@ -272,19 +279,21 @@ class Plan:
         """
         if not is_glob(glob):
             return self.for_topic(glob, own)
-        return self._with_framework(self.from_settings(glob, self.settings_of_pattern(glob)))
+        return self._completed(self.from_settings(glob, self.settings_of_pattern(glob)))
 
     def _from_settings(
         self, topic: str, own: frozenset[tuple[str, str]] = frozenset()
     ) -> TopicPlan | None:
         plan = self.from_settings(topic, self.merged(topic, dict(own)))
-        return self._with_framework(plan, (key for key, _ in own if self.allows_key(key)))
+        return self._completed(plan, (key for key, _ in own if self.allows_key(key)))
 
-    def _with_framework(self, plan: TopicPlan | None, own: Iterable[str] = ()) -> TopicPlan | None:
-        """Return a plan with whether a framework may keep its state in the topic."""
-        if plan is None or not plan.may_lose_records:
-            return plan
-        return replace(plan, framework=self._frameworks.of(plan.topic, own))
+    def _completed(self, plan: TopicPlan | None, own: Iterable[str] = ()) -> TopicPlan | None:
+        """Return a plan with its digest, and with whether a framework may keep its state there."""
+        if plan is None:
+            return None
+        if plan.may_lose_records:
+            plan = replace(plan, framework=self._frameworks.of(plan.topic, own))
+        return plan if self._digests is None else replace(plan, digest=self._digests.of(plan))
 
     def merged(self, topic: str, own: Mapping[str, str]) -> dict[str, str]:
         """Return the topic level keys that hold for a topic.

@@ -59,6 +59,8 @@ class TopicPlan:
             whose mode is `quarantine` do not judge it.
         framework: Whether a framework may keep its state there, so that a gateway refuses a batch
             of which it would lose records.
+        digest: The identity of the whole plan (`plan_digest`), also of a part of it; empty where
+            it is not needed.
     """
 
     topic: str
@@ -76,6 +78,7 @@ class TopicPlan:
     policy_modes: Mapping[str, str] = field(default_factory=dict, hash=False)
     holds_dead_letters: bool = False
     framework: str = FrameworkTopic.NO
+    digest: str = ""
 
     def mode_of(self, policy: str) -> str:
         """Return the mode of a policy other than an interceptor."""
@@ -123,7 +126,7 @@ class TopicPlan:
         settings = {
             key: value for key, value in plan.settings.items() if key not in _NOT_ABOUT_LOSSES
         }
-        return replace(plan, settings=settings, unusable="")
+        return replace(plan, settings=settings, unusable="", digest="")
 
     @cached_property
     def dead_letter_topic(self) -> str:
