@@ -146,6 +146,7 @@ class Gateway:
         self.producers = ProducerFigures(0, topics=0, kept_bytes=0, evicted=0, translated=0)
         self.audit_trail = SimpleNamespace(written=1360, left_out=0, held_bytes=0)
         self.settings_position = 57
+        self.plan_digests = {"orders": "0123456789ab"}
         self.settings_are_missing = self.is_ending = False
         self.state_writes = {}
         self.is_loaded = self.is_listening = True

@@ -29,7 +29,7 @@ class World:
         self.reports = SimpleNamespace(audit_trail=None)
         configuration = SimpleNamespace(max_connections=7, file=file)
         self.gateway = ObservedGateway(
-            configuration, self.upstream, self.state, "budget", self.reports
+            configuration, self.upstream, self.state, "budget", self.reports, lambda change: None
         )
 
 
@@ -45,6 +45,7 @@ def test_before_the_start_nothing_is_there(world):
     assert not (gateway.is_listening or gateway.is_loaded or gateway.is_ending)
     assert gateway.certificate_expires_at is gateway.audit_trail is None
     assert (gateway.state_writes, gateway.settings_position) == ({}, 0)
+    assert gateway.plan_digests == {}
     assert gateway.producers == ProducerFigures(0, 0, 0, 0, 0)
     assert (gateway.connections_max, gateway.budget, gateway.cluster) == (7, "budget", "cluster")
 
@@ -67,6 +68,8 @@ def test_the_state_is_that_of_the_moment(world):
     assert gateway.topic_configs is state.topic_configs
     assert gateway.settings_position == 9
     assert gateway.audit_trail == "trail"
+    gateway.plan_watch.digests = {"orders": "0123456789ab"}
+    assert gateway.plan_digests == {"orders": "0123456789ab"}
     assert gateway.producers.translated == 4
     assert gateway.state_writes == {
         "producers": "producers written",

@@ -1,6 +1,7 @@
 """Metrics and readiness of a gateway at work: they exist, and their values are correct."""
 
 import gzip
+import json
 import os
 import signal
 import socket
@@ -292,6 +293,36 @@ def test_topics_and_their_settings(observed):
     }
     assert found("penstock_settings_generation") > before
     wait_until(lambda: get(port, "/readyz") == (200, "ready\n"), what="ready")
+
+
+def test_the_plan_of_each_topic(observed, admin):
+    names = [f"planned-{uuid.uuid4()}" for _ in range(2)]
+    for name in names:
+        create_topic(admin, name)
+    running, port = observed({**CHECK, "topic.settings.topic": f"settings-{uuid.uuid4()}"})
+
+    def plans():
+        return dict(scrape(port).of("penstock_plan_info"))
+
+    wait_until(lambda: set(names) <= plans().keys(), what="plans")
+    first = plans()[names[0]]
+    assert plans()[names[1]] == first
+    assert f"  plan {first}\n" in run_penstock("check", running.file).stdout
+    state = json.loads(get(port, "/api/state")[1])
+    assert {"topic": names[0], "plan": first} in state["plans"]
+    policies = running.file.with_name("policies.py")
+    policies.write_text(policies.read_text() + "# changed")
+    running.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: plans()[names[0]] != first, what="another plan")
+    second = plans()[names[0]]
+    assert f"  plan {second}\n" in run_penstock("check", running.file).stdout
+    own = ConfigEntry("penstock.mode", "observe", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, names[0], incremental_configs=[own])
+    client = AdminClient({"bootstrap.servers": running.address})
+    client.incremental_alter_configs([resource])[resource].result(60)
+    wait_until(lambda: plans()[names[0]] not in {first, second}, what="the topic's own plan")
+    assert plans()[names[1]] == second
+    assert list(scrape(port).of("penstock_plan_info").values()) == [1.0] * len(plans())
 
 
 def test_reloads_by_result(observed):

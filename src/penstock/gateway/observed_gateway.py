@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.plans.plan import allows_topic_settings
 from penstock.gateway.observing.metrics.measured_gateway import ProducerFigures
+from penstock.gateway.observing.plan_watch import PlanWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from penstock.configuration import Configuration
     from penstock.engine.workers.schedule import Schedule
     from penstock.gateway.admin.topic_configs import TopicConfigs
     from penstock.gateway.listening.client_listeners import Listening
     from penstock.gateway.observing.audit_trail.trail import AuditTrail
+    from penstock.gateway.observing.plan_watch import PlanChange
     from penstock.gateway.policy_state import PolicyState
     from penstock.gateway.produce.policy_set import PolicySet
     from penstock.gateway.refusal_reports import RefusalReports
@@ -33,6 +35,7 @@ class ObservedGateway:
         cluster: The metadata of the cluster.
         listening: The listeners; None until clients are accepted.
         is_ending: Whether the gateway is about to end.
+        plan_watch: Looks up the digests of topics' plans.
     """
 
     def __init__(
@@ -42,13 +45,20 @@ class ObservedGateway:
         state: PolicyState,
         budget: Budget,
         reports: RefusalReports,
+        on_change: Callable[[PlanChange], None],
     ) -> None:
+        """Observe; nothing is read yet.
+
+        Args:
+            on_change: Called when a topic has another plan.
+        """
         self.configuration = configuration
         self.connections = state.connections
         self.budget = budget
         self.cluster = state.cluster
         self.listening: Listening | None = None
         self.is_ending = False
+        self.plan_watch = PlanWatch(self, on_change)
         self._upstream = upstream
         self._state = state
         self._reports = reports
@@ -57,6 +67,11 @@ class ObservedGateway:
     def policies(self) -> PolicySet:
         """The current policies."""
         return self._state.active.policies
+
+    @property
+    def plan_digests(self) -> Mapping[str, str]:
+        """The digests of topics' plans, by topic."""
+        return self.plan_watch.digests
 
     @property
     def topic_configs(self) -> TopicConfigs:

@@ -11,6 +11,7 @@ import structlog
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plans.files_below import NotKnownError
 from penstock.engine.plans.outcome_digest import OutcomeDigest
+from penstock.engine.plans.plan_digest import PlanDigests
 from penstock.engine.workers.processes.child import Child
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
@@ -133,6 +134,7 @@ class PolicyLoader(NamedTuple):
                 topics_have_settings=topics_have_settings
             ):
                 decides = await _read_digest(configuration, plan)
+            digests = await asyncio.to_thread(PlanDigests, configuration.policies)
             await topics.start()
             if pool is not None:
                 await pool.start()
@@ -144,6 +146,9 @@ class PolicyLoader(NamedTuple):
             submit = partial(
                 submit_or_drop_again, RepeatedDrops(configuration, self.run).submit, submit
             )
+            plan.set_digests(digests)
+            for warning in digests.warnings:
+                log.warning("configuration", file=str(configuration.path), text=warning)
             digest, why_no_digest = await _digest(decides, patterns)
         except BaseException:
             await topics.close()

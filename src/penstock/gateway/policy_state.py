@@ -35,6 +35,7 @@ class PolicyState:
         rollout: The interceptors in force, and the state of producers.
         connections: The open connections of clients.
         lane: Forwards connections natively; None without native threads, and until they run.
+        plans_changed: Called when topics may have other plans.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class PolicyState:
         self.cluster = cluster
         self.connections: set[ClientConnection] = set()
         self.lane: Lane | None = None
+        self.plans_changed: Callable[[], None] = lambda: None
         self._configuration = configuration
         self._name = name
         self.opened_configs = OpenedTopicConfigs(
@@ -95,6 +97,7 @@ class PolicyState:
         self._follow_natively()
         for client in list(self.connections):
             client.policies_changed()
+        self.plans_changed()
 
     async def load_topics(self) -> None:
         """Let the workers load the known topics; nothing waits for it."""
@@ -110,6 +113,7 @@ class PolicyState:
     def _topic_configs_changed(self, topic: str, previous_configs: Before) -> None:
         """Close policy instances that the topic's configs no longer name."""
         self._forget_natively(topic or None)
+        self.plans_changed()
         if not (topic and self.topic_configs.are_stored):
             return  # no name is known, or the first read has not finished
         self.rollout.topic_keys_changed(topic, previous_configs)

@@ -57,6 +57,7 @@ def gateway():
         schedules=[ready],
         all_schedules=[ready],
         settings_position=5,
+        plan_digests={"orders": "0123456789ab", "a": "ba9876543210"},
         settings_are_missing=False,
         state_writes={},
         audit_trail=None,
@@ -135,6 +136,10 @@ async def test_the_state(console, counts):
         "troubles": ["broker 2 at k:1 cannot be reached: no"],
     }
     assert state["audit_trail"] is None
+    assert state["plans"] == [
+        {"topic": "a", "plan": "ba9876543210"},
+        {"topic": "orders", "plan": "0123456789ab"},
+    ]
 
 
 async def test_the_state_is_bounded(console):

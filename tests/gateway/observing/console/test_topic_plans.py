@@ -86,6 +86,7 @@ async def test_each_setting_has_its_origin(planned):
     assert by_name["orders"] == {
         "topic": "orders",
         "partitions": 3,
+        "plan": "",
         "observed": True,
         "mode": "observe",
         "unusable": "",

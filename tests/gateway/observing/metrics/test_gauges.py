@@ -33,6 +33,7 @@ def gateway(**attributes):
             "producers": ProducerFigures(count=3, topics=2, kept_bytes=5, evicted=6, translated=4),
             "all_schedules": [],
             "settings_position": 5,
+            "plan_digests": {"orders": "0123456789ab"},
             "state_writes": {},
             "audit_trail": None,
             **attributes,
@@ -115,6 +116,7 @@ async def test_held_memory_and_producers_are_exposed():
     assert found("penstock_producers_kept_bytes") == 5
     assert found("penstock_producers_evicted_total") == 6
     assert found("penstock_settings_generation") == 5
+    assert found("penstock_plan_info", topic="orders", plan="0123456789ab") == 1
     assert found("process_resident_memory_bytes") > 2**20
 
 

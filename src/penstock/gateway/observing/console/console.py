@@ -252,6 +252,7 @@ class Console:
                 "gateway": own.head["gateway"],
                 **figures,
                 "reload": reload,
+                "plans": state.plans(self._gateway.plan_digests),
             }
         )
         lines = [line async for line in _as_lines(rows)]

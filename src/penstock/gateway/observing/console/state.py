@@ -109,6 +109,11 @@ def topics(counts_by_topic: Mapping[str, Mapping[str, int]]) -> list[dict[str, A
     ]
 
 
+def plans(digests: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the digests of topics' plans, by name."""
+    return [{"topic": shown(topic), "plan": digests[topic]} for topic in sorted(digests)]
+
+
 def _workers(schedules: Sequence[Schedule]) -> dict[str, Any]:
     states = Counter(
         worker.state.name.lower() for schedule in schedules for worker in schedule.pool.alive

@@ -197,6 +197,7 @@ def _as_json(
     unreadable: str = "",
 ) -> dict[str, Any]:
     return {
+        "plan": topic_plan.digest if topic_plan is not None else "",
         "observed": topic_plan is not None and topic_plan.waited_for is None,
         "mode": topic_plan.mode if topic_plan is not None else "",
         "unusable": shown(unreadable or (topic_plan.unusable if topic_plan is not None else "")),

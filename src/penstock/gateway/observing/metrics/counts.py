@@ -129,8 +129,7 @@ class GatewayCounts:
         self._cells = _CellsOfApis(self._whole)
         self._broker = Histogram(
             "penstock_broker_seconds",
-            "Time from sending a request to the broker to its response, by API; only for requests "
-            "that the gateway holds until it has decided.",
+            "Time from sending a held request to the broker to its response, by API.",
             "api",
         )
         self._waiting = Histogram(

@@ -165,6 +165,12 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
         (),
         {unlabelled: gateway.settings_position},
     )
+    yield Gauge(
+        "penstock_plan_info",
+        "1 for each topic with policies. plan is the digest that check prints.",
+        ("topic", "plan"),
+        dict.fromkeys(gateway.plan_digests.items(), 1),
+    )
     yield from _state_writes(gateway.state_writes)
     yield from _audit_trail(gateway.audit_trail)
     yield from _process()

@@ -107,6 +107,10 @@ class Measured(Protocol):
         """Where refusals are written; None if they are not."""
 
     @property
+    def plan_digests(self) -> Mapping[str, str]:
+        """The digests of topics' plans, by topic."""
+
+    @property
     def state_writes(self) -> Mapping[str, StateWrites]:
         """How writes of state have ended, by the kind of state."""
 
