@@ -90,6 +90,15 @@ def test_without_context_there_is_the_id():
     assert [name for name, _ in found.records.headers[0]] == ["__dlq.id"]
 
 
+@pytest.mark.parametrize("with_context", [True, False])
+def test_letters_have_the_digest_of_the_plan_that_refused_them(with_context):
+    forged = (Header("__dlq.plan", b"x"),)
+    place = PLACE._replace(with_context=with_context, plan="0123456789ab")
+    (found,) = written(batch_of(b"a", b"b", headers=forged), (0, 1), place)
+    for headers in found.records.headers:
+        assert [value for name, value in headers if name == "__dlq.plan"] == [b"0123456789ab"]
+
+
 def test_a_letter_that_returned_before_keeps_its_number_of_attempts():
     headers = (Header("__penstock.replays", b"2"), Header("__penstock.timestamp", b"5"))
     (found,) = written(batch_of(b"a", headers=headers), (0,))

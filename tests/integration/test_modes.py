@@ -161,6 +161,8 @@ def test_bad_records_become_dead_letters_and_the_others_are_stored(measured, top
     assert headers["__penstock.code"] == b"87"
     assert headers["__penstock.message"] == headers["__dlq.errors.message"] == b"it is bad"
     assert len({headers["__dlq.id"] for _, _, headers in found}) == 3
+    plan = f"  plan {headers['__dlq.plan'].decode()}\n"
+    assert plan in run_penstock("check", running.file).stdout
     assert outcomes(port, name) == {"accepted": 3, "quarantined": 3, "failed": 2}
     assert running.wait_for("records quarantined")
 

@@ -257,8 +257,8 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             scopes=Scope.FILE | Scope.GLOB,
             meaning=(
                 "Whether dead letters have headers with their source and the reason. With "
-                "`false` they only have `__dlq.id`, and `penstock redrive` cannot read where "
-                "they come from. Default `true` (in Kafka Connect it is `false`)."
+                "`false` they only have `__dlq.id` and `__dlq.plan`, and `penstock redrive` cannot "
+                "read where they come from. Default `true` (in Kafka Connect it is `false`)."
             ),
             documentation=("Whether dead letters have headers with their source and the reason."),
         ),

@@ -31,6 +31,9 @@ class Upper:
     def __init__(self):
         self.seen = []
 
+    def digest(self, topic):
+        return "0123456789ab"
+
     def judge_records(self, topic, partition, columns):
         self.seen += [
             (topic, partition, timestamp, headers)
@@ -67,6 +70,7 @@ def test_split():
         "__dlq.errors.topic": b"t", "__dlq.errors.partition": b"1", "__dlq.errors.offset": b"7",
         "__dlq.errors.message": b"bad", "__penstock.message": b"bad", "__penstock.code": b"87",
         "__penstock.outcome": b"refused", "__penstock.timestamp": b"5", "__penstock.replays": b"0",
+        "__dlq.plan": b"0123456789ab",
     }  # fmt: skip
 
 

@@ -46,6 +46,8 @@ POLICY, CODE, REASON, OUTCOME, TIMESTAMP, REPLAYS = (
 )
 ID: Final = "__dlq.id"
 """Of a dead letter that a gateway wrote."""
+PLAN: Final = "__dlq.plan"
+"""The digest of the plan that refused it (`penstock.engine.plans.plan_digest`)."""
 PREFIXES: Final = ("__dlq.", "__penstock.")
 PARKED_SUFFIX: Final = ".parked"
 """The suffix of topics and folders for dead letters that failed too often."""
@@ -196,6 +198,11 @@ class Attempts(NamedTuple):
         while name.endswith(PARKED_SUFFIX):
             name, rounds = name.removesuffix(PARKED_SUFFIX), rounds + 1
         return cls(replays_max * rounds, rounds > 1)
+
+
+def of_plan(digest: str) -> Headers:
+    """Return the header of a dead letter with its topic's plan; none if its digest is unknown."""
+    return ((PLAN, digest.encode()),) if digest else ()
 
 
 def read_id(headers: Sequence[Header]) -> bytes | None:

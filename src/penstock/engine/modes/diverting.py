@@ -232,7 +232,8 @@ def divert(
     )
     letters = b""
     if blamed:
-        place = Place(chain.plan.topic, partition, chain.plan.dead_letters_have_context)
+        plan = chain.plan
+        place = Place(plan.topic, partition, plan.dead_letters_have_context, plan.digest)
         letters = write_letters(batch, blamed, place)
     kept_positions = list(filterfalse(blamed.__contains__, rest.positions))
     data = b""

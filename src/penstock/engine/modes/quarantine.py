@@ -19,6 +19,7 @@ from penstock.engine.modes.dead_letters import (
     REPLAYS,
     TIMESTAMP,
     LetterHeaders,
+    of_plan,
     read_replays,
 )
 from penstock.engine.modes.marks import PREFIX as MARKS
@@ -45,11 +46,13 @@ class Place(NamedTuple):
 
     Attributes:
         with_context: Whether dead letters say where they come from and why.
+        plan: The digest of the topic's plan, which they always say; empty if it is unknown.
     """
 
     topic: str
     partition: int
     with_context: bool = True
+    plan: str = ""
 
 
 class Blame(NamedTuple):
@@ -129,8 +132,9 @@ def _headers(
     batch: RecordBatch, blamed: Mapping[int, Blame], place: Place, positions: Sequence[int]
 ) -> list[list[tuple[str, bytes | None]]]:
     ids = _ids(batch, place, positions)
+    plan = of_plan(place.plan)
     if not place.with_context:
-        return [[(ID, letter_id)] for letter_id in ids]
+        return [[(ID, letter_id), *plan] for letter_id in ids]
     records, reasons = batch.records, LetterHeaders()
     timestamps = records.timestamps
     returned = records.headers if records.has_header(REPLAYS) else None
@@ -150,7 +154,7 @@ def _headers(
         if returned is not None:
             replays = (REPLAYS, b"%d" % read_replays(returned[position]))
         time_sent = (TIMESTAMP, b"%d" % timestamps[position])
-        appended.append([*same, time_sent, replays, (ID, letter_id)])
+        appended.append([*same, time_sent, replays, (ID, letter_id), *plan])
     return appended
 
 

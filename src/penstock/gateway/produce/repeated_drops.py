@@ -45,7 +45,7 @@ class RepeatedDrops:
         self, batch: BatchToJudge, callback: Callable[[PolicyVerdict], None]
     ) -> None:
         plan = batch.plan
-        place = Place(plan.topic, batch.partition, plan.dead_letters_have_context)
+        place = Place(plan.topic, batch.partition, plan.dead_letters_have_context, plan.digest)
         limits = self._configuration
         try:
             verdict = await asyncio.to_thread(

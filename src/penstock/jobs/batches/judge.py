@@ -55,6 +55,11 @@ class BatchJudge:
             records_policy_batch=self._records_policy_batch,
         )
 
+    @property
+    def digest(self) -> str:
+        """The digest of the topic's plan; empty if it is unknown."""
+        return self._chain.plan.digest if isinstance(self._chain, Chain) else ""
+
     def of_batch(self, partition: int, records: StoredRecords) -> RecordVerdicts:
         """Return the verdicts on the records of a stored batch."""
         result = self.verdicts(partition, StoredColumns(records))

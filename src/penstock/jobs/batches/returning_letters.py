@@ -442,7 +442,7 @@ class Redrive:
         letter_id = dead_letters.read_id(headers)
         if letter_id is not None:
             reasons.append((dead_letters.ID, dead_letters.next_id(letter_id, replays)))
-        return reasons
+        return [*reasons, *dead_letters.of_plan(self._judge.digest)]
 
 
 def _gone(topic: str) -> PolicyVerdict:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock.engine.chain import remaining_positions
-from penstock.engine.modes.dead_letters import LetterHeaders, Origin
+from penstock.engine.modes.dead_letters import LetterHeaders, Origin, of_plan
 from penstock.engine.verdict import REJECTED
 from penstock.jobs.batches.buffers import DeadLetterBuffer
 from penstock.jobs.batches.outgoing_records import OutgoingRecords
@@ -109,4 +109,5 @@ class Split:
             batch.offsets[position],
             records.timestamps[position],
         )
-        return self._headers.of_record(verdict, records.headers[position], here)
+        headers = self._headers.of_record(verdict, records.headers[position], here)
+        return [*headers, *of_plan(self._judge.digest)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import TYPE_CHECKING
 
-from penstock.engine.modes.dead_letters import LetterHeaders, PartialOrigin
+from penstock.engine.modes.dead_letters import LetterHeaders, PartialOrigin, of_plan
 from penstock.policy import Header
 
 if TYPE_CHECKING:
@@ -19,20 +20,28 @@ class DeadLetters:
     def __init__(self) -> None:
         self._reasons = LetterHeaders()
 
-    def first(self, row: RecordRow, verdict: PolicyVerdict) -> RecordRow:
-        """Return a refused record as a dead letter; one that is a letter keeps its first place."""
-        return row._replace(headers=self._reasons.with_own(verdict, row.headers, place_of(row)))
+    def first(self, row: RecordRow, verdict: PolicyVerdict, digest: str = "") -> RecordRow:
+        """Return a refused record as a dead letter; one that is a letter keeps its first place.
 
-    def again(self, result: JudgedRow, letter: RecordRow, origin: PartialOrigin) -> RecordRow:
+        Args:
+            digest: That of the topic's plan, if it is known.
+        """
+        headers = self._reasons.with_own(verdict, row.headers, place_of(row))
+        return row._replace(headers=(*headers, *starmap(Header, of_plan(digest))))
+
+    def again(
+        self, result: JudgedRow, letter: RecordRow, origin: PartialOrigin, digest: str = ""
+    ) -> RecordRow:
         """Return a letter with the new reason, as its record was before interceptors.
 
         Args:
             result: The record, as it was judged again.
             letter: The letter as it was.
             origin: Where the record first was.
+            digest: That of the topic's plan, if it is known.
         """
         more = self._reasons.headers(result.verdict, origin, replays=origin.replays + 1)
-        headers = (*result.row.headers, *(Header(*own) for own in more))
+        headers = (*result.row.headers, *starmap(Header, (*more, *of_plan(digest))))
         return result.row._replace(topic=letter.topic, partition=letter.partition, headers=headers)
 
 

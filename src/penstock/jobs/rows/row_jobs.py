@@ -94,7 +94,8 @@ def split_rows(
             row = result.row._replace(key=result.key, value=result.value)
             yield OutgoingRow(ACCEPTED, outcome.value, row)
         elif outcome in REJECTED:
-            letter = letters.first(result.row, result.verdict)
+            digest = evaluator.digest(result.row.topic)
+            letter = letters.first(result.row, result.verdict, digest)
             yield OutgoingRow(LETTERS, outcome.value, letter)
         else:
             yield OutgoingRow(None, outcome.value, result.row)
@@ -190,7 +191,8 @@ def _judged_again(
         elif sink == DROPPED:
             yield OutgoingRow(None, sink, result.row)
         else:
-            yield OutgoingRow(sink, sink, new_letters.again(result, letter, origin))
+            digest = evaluator.digest(result.row.topic)
+            yield OutgoingRow(sink, sink, new_letters.again(result, letter, origin, digest))
 
 
 def _returned(result: JudgedRow, origin: PartialOrigin) -> RecordRow:
