@@ -76,6 +76,7 @@ def gateway(folder: Path) -> Any:
 
     return SimpleNamespace(
         configuration=configuration,
+        plan_digests={},
         connections=[SimpleNamespace(state=ConnectionState.OPEN)] * 10_000,
         connections_max=100_000,
         budget=SimpleNamespace(used_bytes=7, max_bytes=70),
