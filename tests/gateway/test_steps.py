@@ -99,7 +99,7 @@ class AdminTalk(Talk):
     def settings(self, _):
         return {}
 
-    def topic_changed(self, _):
+    def topic_changed(self, *_):
         pass
 
     async def sent(self):

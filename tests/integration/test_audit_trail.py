@@ -25,7 +25,14 @@ from confluent_kafka.admin import (
 from penstock.kafka.local import free_ports
 from tests.audit_records import checked, lines_of
 from tests.conftest import create_acls, create_topic
-from tests.gateways import PENSTOCK, RunningGateway, gateway_port, wait_until, write_configuration
+from tests.gateways import (
+    PENSTOCK,
+    RunningGateway,
+    gateway_port,
+    run_penstock,
+    wait_until,
+    write_configuration,
+)
 from tests.integration.reading import read_topic, values_of
 from tests.integration.trail import (
     CHECK,
@@ -100,6 +107,42 @@ def test_each_outcome_of_records(kafka, gateway, topic, audit_topic):
     assert (refused["client_id"], unanswered["client_id"]) == ("shop", None)
     assert "ZeroDivisionError" in failed["reasons"][0]["message"]
     assert postponed["reasons"][0]["message"] == "not now"
+    digests = {refusal["plan"] for refusal in (refused, failed, postponed, unanswered)}
+    (digest,) = digests
+    assert f"  plan {digest}\n" in run_penstock("check", running.file).stdout
+
+
+def test_another_plan_of_a_topic(kafka, gateway, topic, audit_topic):
+    name, other = topic(), topic()
+    (port,) = free_ports(1)
+    properties = {
+        "audit.topic": audit_topic,
+        "topic.settings.topic": f"settings-{audit_topic}",
+        "metrics.listener": f":{port}",
+    }
+    running = gateway({**CHECK, **properties}, POLICIES)
+    wait_until(lambda: f'topic="{other}",plan=' in scrape(port).text, what="plans")
+    produce(running.broker_address(), name, [b"bad"])
+    admin = AdminClient({"bootstrap.servers": running.address, "client.id": "an admin"})
+    entry = ConfigEntry("penstock.mode", "quarantine", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(60)
+    refusal, own = records_in(kafka, audit_topic, 2)
+    assert (own["subject"], own["topic"]) == ("plan", name)
+    assert (own["former_plan"], own["cause"]) == (refusal["plan"], "topic")
+    policies = running.file.with_name("policies.py")
+    policies.write_text(f"{policies.read_text()}# changed\n")
+    running.process.send_signal(signal.SIGHUP)
+    running.wait_for("reloaded")
+
+    def changes():
+        records = records_in(kafka, audit_topic, 4)
+        return {each["topic"]: each for each in records if each["subject"] == "plan"}
+
+    wait_until(lambda: {name, other} <= changes().keys(), what="changes by the reload")
+    assert {change["cause"] for change in changes().values()} == {"reload"}
+    assert changes()[name]["former_plan"] == own["plan"]
+    assert changes()[other]["former_plan"] == refusal["plan"]
 
 
 def test_topics_partitions_and_configs(kafka, gateway, audit_topic):

@@ -189,6 +189,8 @@ def _missing_lines(counts: TrailCounts) -> Iterator[str]:
         )
     if counts.repeated_lines:
         yield f"  {counts.repeated_lines:>11,} lines were there again, and are not counted"
+    if counts.plan_changes:
+        yield f"  {counts.plan_changes:>11,} times a topic got another plan"
     if counts.unreadable:
         yield f"  {counts.unreadable:>11,} lines are no records of a trail"
 

@@ -55,6 +55,8 @@ class GatewayParts:
         connect_upstream: Connects to a broker; see `Upstream.connect`.
         refused: Reports that records or a topic were refused.
         open_decisions: Begins to keep which records of producers are not stored.
+        topic_altered: Called with a topic whose configs a client may have altered, and its
+            principal.
         run: Runs a coroutine for as long as the gateway runs.
     """
 
@@ -84,6 +86,7 @@ class GatewayParts:
         self._opened_configs = state.opened_configs
         self._rollout = state.rollout
         self._tasks = tasks
+        self.topic_altered: Callable[[str, str | None], None] = lambda *_: None
         self.connect_upstream = upstream.connect
         self.refused = reports.report
         self.run = tasks.run
@@ -156,9 +159,14 @@ class GatewayParts:
         """The id of the cluster; empty if it is not known."""
         return self._upstream.cluster_id
 
-    def topic_changed(self, name: str) -> None:
-        """Forget the configs of a topic."""
+    def topic_changed(self, name: str, principal: str | None = None) -> None:
+        """Forget the configs of a topic.
+
+        Args:
+            principal: That of the client that altered them, if it is known.
+        """
         self.framework_losses.forget(name)
+        self.topic_altered(name, principal)
 
     def topic_deleted(self, name: str) -> None:
         """Close the policy instances of a deleted topic, when native threads use none of them."""

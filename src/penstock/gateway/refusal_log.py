@@ -40,6 +40,7 @@ class Refused:
             configs.
         resource: For configs, the type and the name of the resource.
         dead_letter_topic: Where the records are, if they are in quarantine.
+        plan: The digest of the topic's plan; empty for topics and configs, and if it is unknown.
         is_awaited: Whether its client sends the request again and again, until the topic exists.
     """
 
@@ -54,6 +55,7 @@ class Refused:
     resource: tuple[str, str] | None = None
     dead_letter_topic: str | None = None
     is_awaited: bool = False
+    plan: str = ""
 
 
 class RefusalLog:

@@ -1,9 +1,11 @@
-"""Reports refusals: in the log, in the audit trail, and on the console."""
+"""Reports refusals in the log, in the audit trail and on the console, and changes of plans."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
+
+import structlog
 
 from penstock.engine.verdict import FailureCause
 from penstock.gateway.refusal_log import RefusalLog, Refused
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.gateway.observing.audit_trail.trail import AuditTrail
+    from penstock.gateway.observing.plan_watch import PlanChange
+
+log = structlog.get_logger()
 
 
 class RefusalReports:
@@ -45,6 +50,19 @@ class RefusalReports:
         if self.show is not None:
             self.show(refused)
         self._log.report(refused)
+
+    def plan_changed(self, change: PlanChange) -> None:
+        """Log that a topic has another plan, and write it to the audit trail."""
+        log.info(
+            "plan changed",
+            topic=change.topic,
+            plan=change.after,
+            before=change.before,
+            cause=change.cause,
+            **({} if change.principal is None else {"principal": change.principal}),
+        )
+        if self.audit_trail is not None:
+            self.audit_trail.put_change(change)
 
     def reopen(self) -> None:
         """Open the file of the audit trail again, if it was renamed."""

@@ -8,8 +8,6 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
-
 from penstock.engine.workers.gathered_writes import GatheredWrites
 from penstock.engine.workers.shared_values import SharedValues
 from penstock.gateway.active_policies import ActivePolicies
@@ -39,10 +37,7 @@ if TYPE_CHECKING:
     from penstock.configuration import Address, Configuration
     from penstock.gateway.listening.client_listeners import Listening
     from penstock.gateway.listening.endpoints import Endpoints
-    from penstock.gateway.observing.plan_watch import PlanChange
     from penstock.gateway.refusal_log import Refused
-
-log = structlog.get_logger()
 
 _ENDING_EXTRA_S: Final = 5.0
 
@@ -107,9 +102,15 @@ class Gateway:
         self._checks = ConnectionChecks(self.parts, configuration.connections_max_idle_ms / 1000)
         budget.on_short = self._checks.memory_is_short
         self._observed = ObservedGateway(
-            configuration, self._upstream, self._state, budget, self._reports, _log_change
+            configuration,
+            self._upstream,
+            self._state,
+            budget,
+            self._reports,
+            self._reports.plan_changed,
         )
         self._state.plans_changed = self._observed.plan_watch.wake
+        self.parts.topic_altered = self._observed.plan_watch.altered
         self._metrics = self._metrics_listener(counts, endpoints) if counts is not None else None
         self._starting = Starting(
             configuration,
@@ -236,12 +237,6 @@ class Gateway:
             await asyncio.sleep(0.02)
         for client in list(connections):
             client.abort()
-
-
-def _log_change(change: PlanChange) -> None:
-    if change.cause != "start":
-        log.info("plan changed", topic=change.topic, plan=change.after, before=change.before,
-                 cause=change.cause)  # fmt: skip
 
 
 def gateway_name(configuration: Configuration) -> str:

@@ -210,7 +210,7 @@ class AdminTalk(Talk):
     def run(self, coroutine):
         return asyncio.ensure_future(coroutine)
 
-    def topic_changed(self, name):
+    def topic_changed(self, name, principal=None):
         self.changed.append(name)
 
     def topic_deleted(self, name):

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from penstock.engine.verdict import RecordError, refused, refused_records
-from penstock.gateway.observing.audit_trail.record import audit_record
+from penstock.gateway.observing.audit_trail.record import audit_record, change_record
+from penstock.gateway.observing.plan_watch import PlanChange
 from penstock.gateway.refusal_log import Refused
 from penstock.jobs.audit_trail import counts as counted
 from penstock.jobs.audit_trail.counts import BY, Count, TrailCounts, as_document
@@ -156,3 +157,11 @@ def test_texts_and_counts_of_a_forged_line_stay_small():
     for name in ("client_id", "topic", "reason"):
         (value,), _ = found.by(name, 9)
         assert len(value.value) <= counted.TEXT_MAX
+
+
+def test_a_change_of_a_plan_is_no_refusal():
+    change = PlanChange("orders", "0123456789ab", "", "reload")
+    found = TrailCounts()
+    found.add(change_record(change, gateway="gw", run="r", number=1, at_s=0))
+    found.add(line(2))
+    assert (found.refusals, found.plan_changes, found.missing) == (1, 1, 0)

@@ -107,7 +107,7 @@ async def alter_configs(context: HandlerContext[AdminGateway]) -> bytes:
     finally:
         async for resource in context.steps().over(body.resources):
             if resource.resource_type == TOPIC:
-                context.gateway.topic_changed(resource.resource_name)
+                context.gateway.topic_changed(resource.resource_name, context.principal)
 
 
 class _AlterConfigs:

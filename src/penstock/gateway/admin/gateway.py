@@ -44,8 +44,12 @@ class AdminGateway(HandlerGateway, Protocol):
     def refused(self, refused: Refused) -> None:
         """Report that a topic or its configs were refused."""
 
-    def topic_changed(self, name: str) -> None:
-        """Report that a topic is created, or that its configs may have changed."""
+    def topic_changed(self, name: str, principal: str | None = None) -> None:
+        """Report that a topic is created, or that its configs may have changed.
+
+        Args:
+            principal: Of the client, if it is known.
+        """
 
     def topic_deleted(self, name: str) -> None:
         """Report that a topic has been deleted."""

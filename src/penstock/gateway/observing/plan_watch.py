@@ -82,13 +82,15 @@ class PlanChange(NamedTuple):
     Attributes:
         before: The digest before; empty if the gateway had none for the topic.
         after: The digest now; empty if the topic has no policy any more, or is gone.
-        cause: `start`, `reload`, or `topic`: its own key, or it was created or deleted.
+        cause: `reload`, or `topic` for a key of the topic.
+        principal: Whose client altered the topic's keys through this gateway, if it is known.
     """
 
     topic: str
     before: str
     after: str
     cause: str
+    principal: str | None = None
 
 
 class PlanWatch:
@@ -102,7 +104,7 @@ class PlanWatch:
         """Prepare; `run` looks the plans up.
 
         Args:
-            on_change: Called for each change.
+            on_change: Called for each change of a topic that was there before.
         """
         self.digests: dict[str, str] = {}
         self._gateway = gateway
@@ -110,11 +112,17 @@ class PlanWatch:
         self._plan: Plan | None = None
         self._names: Mapping[str, None] = {}
         self._without_own: dict[str, str] = {}
+        self._altered_by: dict[str, str | None] = {}
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
         """Look the plans up soon: some may have changed."""
         self._woken.set()
+
+    def altered(self, topic: str, principal: str | None) -> None:
+        """Take note of who may have altered the keys of a topic."""
+        if len(self._altered_by) < TOPICS_MAX:
+            self._altered_by[topic] = principal
 
     async def run(self) -> None:
         """Look the plans up, again and again."""
@@ -135,6 +143,7 @@ class PlanWatch:
         gateway = self._gateway
         if not gateway.is_loaded:
             return
+        old_names = self._names
         with suppress(MetadataUnavailableError):  # the known topics may have other plans now
             self._names = dict.fromkeys(await gateway.cluster.topics())
         names, configs = self._names, gateway.topic_configs
@@ -152,14 +161,17 @@ class PlanWatch:
                 new_digests[name] = digest
                 if len(new_digests) == TOPICS_MAX:
                     break
-        cause = "start" if self._plan is None else "topic" if self._plan is plan else "reload"
+        cause = "topic" if self._plan is plan else "reload"
+        is_first = self._plan is None
         self._plan, self.digests = plan, new_digests
         if len(self._without_own) > 2 * len(names):
             self._without_own.clear()  # of topics that are gone
-        for topic in (*new_digests, *(topic for topic in old_digests if topic not in new_digests)):
+        principals, self._altered_by = self._altered_by, {}
+        for topic in () if is_first else {**new_digests, **old_digests}:
             old, new = old_digests.get(topic, ""), new_digests.get(topic, "")
-            if old != new:
-                self._on_change(PlanChange(topic, old, new, cause))
+            if old != new and topic in names and topic in old_names:
+                principal = principals.get(topic) if cause == "topic" else None
+                self._on_change(PlanChange(topic, old, new, cause, principal))
 
     def _digest(self, plan: Plan, name: str, topic_id: UUID | None, *, is_configured: bool) -> str:
         """Return the digest of a topic's plan; the last one while its own keys are not known."""

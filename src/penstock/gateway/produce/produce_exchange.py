@@ -271,7 +271,7 @@ class ProduceExchange(Held):
         refusal = replace(
             bad[0].verdict, outcome=Outcome.REFUSED, message=response.message, record_errors=()
         )
-        self._request.report(partition, plan.topic, refusal, bad[0].count)
+        self._request.report(partition, plan, refusal, bad[0].count)
 
     def _on_decided(self, is_decided: bool) -> None:
         self._is_deciding = False

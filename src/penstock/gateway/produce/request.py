@@ -189,12 +189,12 @@ class ReceivedRequest:
         if self.gateway.counts is not None:
             self.gateway.counts.refused(plan.topic, data, verdict)
         records = min(record_count(data), self.gateway.decompressed_batch_max_records)
-        self.report(partition, plan.topic, verdict, records)
+        self.report(partition, plan, verdict, records)
 
     def report(
         self,
         partition: ProducePartition,
-        topic: str,
+        plan: TopicPlan,
         verdict: PolicyVerdict,
         records: int,
         dead_letter_topic: str | None = None,
@@ -202,7 +202,7 @@ class ReceivedRequest:
         """Report that policies object to records; in quarantine, with their dead letter topic."""
         self.gateway.refused(
             Refused(
-                topic,
+                plan.topic,
                 partition.number,
                 self.data.client_id,
                 verdict,
@@ -210,6 +210,7 @@ class ReceivedRequest:
                 address=self.connection.address,
                 records=records,
                 dead_letter_topic=dead_letter_topic,
+                plan=plan.digest,
             )
         )
 

@@ -337,7 +337,7 @@ class Verdicts:
                 is_dead = diverted.verdict.outcome is Outcome.QUARANTINED
                 self._request.report(
                     partition,
-                    plan.topic,
+                    plan,
                     diverted.verdict,
                     diverted.count,
                     plan.dead_letter_topic if is_dead else None,

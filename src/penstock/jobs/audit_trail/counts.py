@@ -73,6 +73,7 @@ class TrailCounts:
         records: How many records they were about.
         outcomes: Refusals by outcome and subject.
         repeated_lines: How many lines were there again, and are not counted.
+        plan_changes: How often topics got other plans.
         unreadable: How many lines are not records of a trail.
         first: The time of the first refusal.
         last: The time of the last.
@@ -86,6 +87,7 @@ class TrailCounts:
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     repeated_lines: int = 0
     unreadable: int = 0
+    plan_changes: int = 0
     first: datetime | None = None
     last: datetime | None = None
     times: TimeBins = field(default_factory=TimeBins)
@@ -153,6 +155,9 @@ class TrailCounts:
         records, count = _within(record.get("records"), 0), _within(record.get("count"), 1)
         outcome = _text(record.get("outcome")) or ""
         subject = _text(record.get("subject")) or ""
+        if subject == _PLAN:
+            self.plan_changes += 1
+            return
         self.refusals += count
         self.records += records
         self.outcomes[outcome[:_KIND_MAX], subject[:_KIND_MAX]] += count
@@ -167,6 +172,8 @@ class TrailCounts:
 
 
 _KIND_MAX: Final = 20
+_PLAN: Final = "plan"
+"""The subject of a change of a topic's plan, which is no refusal."""
 
 
 def _place(record: Any) -> tuple[datetime, str, int]:
@@ -230,6 +237,7 @@ def as_document(counts: TrailCounts, most: int) -> dict[str, Any]:
         "before_the_first": counts.before_the_first,
         "twice": counts.repeated_lines,
         "unreadable": counts.unreadable,
+        "plan_changes": counts.plan_changes,
         "outcomes": [
             {"outcome": outcome, "subject": subject, "refusals": count}
             for (outcome, subject), count in counts.outcomes.most_common(most)

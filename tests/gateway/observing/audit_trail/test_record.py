@@ -15,7 +15,9 @@ from penstock.gateway.observing.audit_trail.record import (
     MESSAGE_MAX_BYTES,
     NAME_MAX_BYTES,
     audit_record,
+    change_record,
 )
+from penstock.gateway.observing.plan_watch import PlanChange
 from penstock.gateway.refusal_log import Refused
 from tests.audit_records import checked
 
@@ -30,7 +32,7 @@ def record(given):
 def test_a_batch_with_refused_records():
     errors = [RecordError(n, f"no {n}", "a.V") for n in range(2, 12)]
     given = Refused("orders", 3, "shop", refused_records(errors), principal="User:alice",
-                    address="10.0.0.7", records=20)  # fmt: skip
+                    address="10.0.0.7", records=20, plan="0123456789ab")  # fmt: skip
 
     assert record(given) == {
         "time": "1970-01-01T00:00:01.062Z",
@@ -51,8 +53,30 @@ def test_a_batch_with_refused_records():
         "code": 87,
         "policy": "a.V",
         "record_errors": 10,
+        "plan": "0123456789ab",
+        "former_plan": None,
+        "cause": None,
         "reasons": [{"record": n, "policy": "a.V", "message": f"no {n}"} for n in range(2, 7)],
     }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ("0123456789ab", "ba9876543210?", "from 0123456789ab to ba9876543210?: topic"),
+        ("", "ba9876543210", "from none to ba9876543210: topic"),
+        ("0123456789ab", "", "from 0123456789ab to none: topic"),
+    ],
+)
+def test_a_change_of_a_plan(before, after, text):
+    change = PlanChange("orders", before, after, "topic", "User:alice")
+    line = change_record(change, gateway="g", run=RUN, number=7, at_s=1.0625)
+    record = checked(line)
+    assert (record["subject"], record["outcome"], record["number"]) == ("plan", "changed", 7)
+    assert (record["topic"], record["principal"]) == ("orders", "User:alice")
+    assert (record["former_plan"], record["plan"]) == (before or None, after or None)
+    assert record["cause"] == "topic"
+    assert record["reasons"][0]["message"] == f"the plan changed {text}"
 
 
 def test_a_batch_as_a_whole():

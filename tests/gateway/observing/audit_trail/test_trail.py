@@ -9,6 +9,7 @@ from penstock.engine.verdict import refused
 from penstock.gateway.observing.audit_trail import repeated_refusals
 from penstock.gateway.observing.audit_trail import trail as trails
 from penstock.gateway.observing.audit_trail.trail import RECORD_BYTES, AuditTrail
+from penstock.gateway.observing.plan_watch import PlanChange
 from penstock.gateway.refusal_log import Refused
 from tests.audit_records import checked
 
@@ -216,3 +217,16 @@ def test_a_refusal_beside_the_end_is_written_or_left_out(sink, monkeypatch, refu
     monkeypatch.setattr(trails, "audit_record", closed_meanwhile)
     trail.put(refusal)
     assert (trail.written, trail.left_out, trail.held_bytes) == (0, 1, 0)
+
+
+def test_a_change_of_a_plan_is_written():
+    sink = Sink()
+    trail = AuditTrail(sink, "gw")
+    trail.put_change(PlanChange("orders", "0123456789ab", "ba9876543210", "reload"))
+    trail.put(NO)
+    trail.close()
+    records = [checked(line) for line in sink.records]
+    assert [(record["number"], record["subject"]) for record in records] == [
+        (1, "plan"),
+        (2, "records"),
+    ]

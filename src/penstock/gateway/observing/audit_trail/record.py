@@ -1,4 +1,4 @@
-"""A refusal as a line of JSON, with the number of its records but not their content.
+"""A refusal, or a change of a plan, as a line of JSON; never with the content of records.
 
 `docs/audit-record.schema.json` describes it; `docs/monitoring.md` explains the fields.
 """
@@ -13,6 +13,7 @@ from penstock.engine.verdict import bounded
 
 if TYPE_CHECKING:
     from penstock.engine.verdict import PolicyVerdict
+    from penstock.gateway.observing.plan_watch import PlanChange
     from penstock.gateway.refusal_log import Refused
 
 REASONS_MAX: Final = 5
@@ -62,7 +63,42 @@ def audit_record(
             "code": verdict.code,
             "policy": bounded(verdict.policy, POLICY_MAX_BYTES),
             "record_errors": len(verdict.record_errors),
+            "plan": refused.plan or None,
+            "former_plan": None,
+            "cause": None,
             "reasons": _reasons(verdict),
+        }
+    ).encode("ascii")
+
+
+def change_record(change: PlanChange, *, gateway: str, run: str, number: int, at_s: float) -> bytes:
+    """Return the record of a topic's new plan; see `audit_record`."""
+    old_plan, new_plan = change.before or None, change.after or None
+    message = f"the plan changed from {old_plan or 'none'} to {new_plan or 'none'}: {change.cause}"
+    return _encode(
+        {
+            "time": _time(at_s),
+            "gateway": gateway,
+            "run": run,
+            "number": number,
+            "outcome": "changed",
+            "subject": "plan",
+            "principal": _name(change.principal),
+            "client_id": None,
+            "address": None,
+            "topic": _name(change.topic),
+            "partition": None,
+            "records": None,
+            "count": 1,
+            "resource_type": None,
+            "resource_name": None,
+            "code": 0,
+            "policy": "",
+            "record_errors": 0,
+            "plan": new_plan,
+            "former_plan": old_plan,
+            "cause": change.cause,
+            "reasons": [_reason(None, "", message)],
         }
     ).encode("ascii")
 

@@ -12,16 +12,18 @@ import threading
 import time
 import uuid
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from penstock.gateway.observing.audit_trail.record import audit_record
+from penstock.gateway.observing.audit_trail.record import audit_record, change_record
 from penstock.gateway.observing.audit_trail.repeated_refusals import RepeatedRefusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from penstock.gateway.observing.plan_watch import PlanChange
     from penstock.gateway.refusal_log import Refused
 
 log = structlog.get_logger()
@@ -130,12 +132,26 @@ class AuditTrail:
             is_open = self._ends_at is None
             return is_open and self._repeated.put(refused, self._monotonic(), at_s)
 
+    def put_change(self, change: PlanChange) -> None:
+        """Queue a change of a topic's plan, as `put`."""
+        self._queue_record(partial(change_record, change, at_s=self._clock()))
+
     def _add(self, refused: Refused, count: int, at_s: float, *, by_thread: bool = False) -> None:
+        """Queue a refusal.
+
+        Args:
+            count: How many refusals the record stands for.
+            at_s: When it was, in seconds since the epoch.
+            by_thread: See `_queue_record`.
+        """
+        write = partial(audit_record, refused, at_s=at_s, count=count)
+        self._queue_record(write, by_thread=by_thread)
+
+    def _queue_record(self, write: Callable[..., bytes], *, by_thread: bool = False) -> None:
         """Number a record, and queue it; leave it out if there is no room, or after the end.
 
         Args:
-            count: How many refusals it stands for.
-            at_s: When it was, in seconds since the epoch.
+            write: Returns the record.
             by_thread: Whether the thread adds it, which then writes it, even at the end.
         """
         with self._changed:
@@ -145,14 +161,7 @@ class AuditTrail:
             self._leave_out()
             return
         try:
-            record = audit_record(
-                refused,
-                gateway=self._gateway,
-                run=self._run_id,
-                number=number,
-                at_s=at_s,
-                count=count,
-            )
+            record = write(gateway=self._gateway, run=self._run_id, number=number)
         except Exception:
             log.exception("a refusal cannot be written to the audit trail")
             self._leave_out()
