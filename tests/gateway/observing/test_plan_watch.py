@@ -112,7 +112,7 @@ def test_a_topic_that_gets_policies_or_loses_them_changes(watched):
     ]
 
 
-def test_who_altered_many_topics_is_bounded(watched):
+def test_principals_of_alterations_are_bounded(watched):
     _, watch, _ = watched
     for number in range(2 * plan_watch.TOPICS_MAX):
         watch.altered(str(number), None)
