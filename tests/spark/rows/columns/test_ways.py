@@ -119,9 +119,9 @@ def test_zones_that_only_java_knows(zone, expected):
 
 
 def test_plans_say_how_they_judge(tmp_path):
-    assert repr(plan(rules={"a": "value.a > 0"})) == "<plan of rows of rows: rules: by columns>"
+    assert repr(plan(rules={"a": "value.a > 0"})) == "<plan of rows: rules: by columns>"
     by_cel = plan(rules={"a": "value.a > 0", "b": "value.b.exists(x, x > 1)"}, schema={})
-    text = "<plan of rows of rows: rules: by value, since CEL judges b, schema: by columns>"
+    text = "<plan of rows: rules: by value, since CEL judges b, schema: by columns>"
     assert (repr(by_cel), by_cel.schemas) == (text, [])
 
 
