@@ -42,6 +42,11 @@ def run_penstock(*arguments: object, timeout_s: float = 120) -> subprocess.Compl
     return subprocess.CompletedProcess(texts, fork.wait(), output, errors)
 
 
+def without_plans(printed: str) -> tuple[str, int]:
+    """Return what `check` printed without the digests of plans, and how many there were."""
+    return re.subn(r"(?m)^  plan [0-9a-f]{12}\n", "", printed)
+
+
 class RunningGateway:
     """A gateway process: its address, its log, its exit."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateways import PENSTOCK, without_waiting
+from tests.gateways import PENSTOCK, without_plans, without_waiting
 
 pytestmark = pytest.mark.system
 MODULE = '''
@@ -183,7 +183,9 @@ def test_the_example_of_an_installed_policy_works(environment):
     file = Path(__file__).parents[2] / "examples" / "named" / "gateway.properties"
     checked = penstock(environment, "check", file)
     assert (checked.returncode, without_waiting(checked.stderr)) == (0, "")
-    assert checked.stdout.endswith(
+    printed, plans = without_plans(checked.stdout)
+    assert plans == 2
+    assert printed.endswith(
         "topics orders-eu\n  1. interceptor masked (limits.Mask)\n  2. record  small (limits.Limit)\n"
         'topics orders-* (names that begin with "orders-")\n  1. record  large (limits.Limit)\n'
         "topics *\n  no policy\n"
