@@ -73,9 +73,9 @@
     ├── EvaluationError                  policies: a rule has no result for a value
     ├── MetaschemaNeeded                 policies: a JSON Schema that jsonschema-rs judges
     ├── NotKnownError                    engine: it cannot be found out which files decide
-    ├── PeerError                        gateway: another gateway does not answer as one does
     ├── NotNativeError                   gateway: rustls does not shake hands with a broker
     ├── NoAnswerError                    policies: one URL of a schema registry fails
+    ├── PeerError                        gateway: another gateway does not answer as one does
     ├── SchemaError                      policies: a JSON Schema cannot be used
     └── UnreadableError                  policies: what a rule reads is of another format
     ConnectionError

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 PREFIX: Final = "policies."
 TYPE: Final = "type"
 MODE: Final = "mode"
-_PASSWORD: Final = "PASSWORD"  # noqa: S105 - a type
-"""The declared type of secrets."""
 _CLOSE: Final = 0.75
 _CLOSE_OF_ALL: Final = 0.85
 """Of `type` and `mode`, which are short: `node` may be a key of a policy."""
@@ -204,11 +202,7 @@ def _policy(
         configs=MappingProxyType(own),
         topic_configs=MappingProxyType(_topic_configs(keys, prefix, own, class_name, policy_class)),
         mode=_mode(keys, prefix + MODE, policy_class.interface),
-        secret_keys=tuple(
-            key
-            for key in own
-            if (declared := policy_class.key(key)) is not None and declared.type == _PASSWORD
-        ),
+        secret_keys=tuple(filter(policy_class.is_secret, own)),
     )
     return policy, warnings
 

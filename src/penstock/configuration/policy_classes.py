@@ -95,6 +95,11 @@ class PolicyClass(NamedTuple):
         """Return the declared key that a name matches."""
         return next((key for key in self.config_keys if _pattern(key.name).fullmatch(name)), None)
 
+    def is_secret(self, name: str) -> bool:
+        """Return whether the value of a key is a secret, as the class declares the key."""
+        key = self.key(name)
+        return key is not None and key.type == "PASSWORD"
+
     def close_to(self, name: str) -> str | None:
         """Return the declared key that is similar to an unknown name."""
         parts = name.split(".")

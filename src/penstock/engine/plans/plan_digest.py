@@ -67,7 +67,6 @@ _SECRET: Final = re.compile(
     re.IGNORECASE,
 )
 _LOGIN: Final = re.compile(r"(?<=://)[^/@\s]*@")
-_DECLARED_SECRET: Final = "PASSWORD"  # noqa: S105 - a type
 
 
 class PlanDigests:
@@ -227,11 +226,10 @@ class PlanDigests:
         policy_class = self._own_class(class_name)
         if policy_class is None:
             return {}
-        declared = {key: policy_class.key(key) for key in self._others}
         return {
-            key: self._others[key]
-            for key, row in declared.items()
-            if row is not None and row.type != _DECLARED_SECRET
+            key: value
+            for key, value in self._others.items()
+            if policy_class.key(key) is not None and not policy_class.is_secret(key)
         }
 
     def _own_class(self, class_name: str) -> PolicyClass | None:

@@ -147,7 +147,7 @@ class PlanWatch:
         with suppress(MetadataUnavailableError):  # the known topics may have other plans now
             self._names = dict.fromkeys(await gateway.cluster.topics())
         names, configs = self._names, gateway.topic_configs
-        configured = [name async for name in _in_slices(names) if configs.names(name)]
+        configured = {name async for name in _in_slices(names) if configs.names(name)}
         ids = await asyncio.to_thread(gateway.cluster.ids, configured)
         plan = gateway.policies.plan
         if self._plan is not plan:
@@ -156,7 +156,7 @@ class PlanWatch:
         new_digests: dict[str, str] = {}
         first_names = [name for name in old_digests if name in names]
         async for name in _in_slices({**dict.fromkeys(first_names), **names}):
-            digest = self._digest(plan, name, ids.get(name), is_configured=configs.names(name))
+            digest = self._digest(plan, name, ids.get(name), is_configured=name in configured)
             if digest:
                 new_digests[name] = digest
                 if len(new_digests) == TOPICS_MAX:
