@@ -444,11 +444,13 @@ class _Server(ThreadingHTTPServer):
         """Clients that go away are what some tests are about."""
 
     def end(self) -> None:
+        """End between two answers: half an answer is another failure than a closed port."""
         self.ended.set()
         self.shutdown()
         for connection in list(self._connections):
             with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+                # A TLS connection's own `shutdown` would send the rest of an answer as plain text.
+                socket.socket.shutdown(connection, socket.SHUT_RD)
         self._thread.join()
         self.server_close()
 
