@@ -114,14 +114,14 @@ demo: setup  ## the main job, end to end, on a real Kafka on this machine
 	$(BIN)/python examples/demo/demo.py
 
 unit: $(NATIVE)  ## the tests that need no Kafka, no Spark, no process and no seconds each: under a minute, without what else make setup fetches; ORDER= repeats an order
-	$(UNIT) -m "unit and not thorough"
+	$(UNIT) -m "unit and not thorough and not slow"
 
 # What needs no other result of these is done at the same time: Kafka is fetched, which is mostly
 # waiting, beside the linters. Lint has run the tests of words.
 test:  ## linters, types, import contracts, unit tests, and the tests against a real Kafka; under 20 minutes
 	$(MAKE) --jobs=2 $(NATIVE) $(SPARK)
 	$(MAKE) --jobs=3 lint test-native $(ARCHIVED)
-	$(UNIT) -m unit --ignore=tests/test_words.py
+	$(UNIT) -m "unit and not slow" --ignore=tests/test_words.py
 	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and not slow and $(OTHERS)"
 
 # Nothing but the packages of pyproject.toml is older there: what they need comes with them.
@@ -136,8 +136,8 @@ $(VENV)/.lowest: $(STAMP) tests/floors.py
 	$(BIN)/pip install --quiet --cache-dir $(CACHE)/pip -r $@.txt
 	touch $@
 
-slow: setup $(ARCHIVED)  ## the other tests against a real Kafka: those that take long each, because they kill, wait, or need Spark for long
-	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and slow and $(OTHERS)"
+slow: setup $(ARCHIVED)  ## the other tests against a real Kafka: those that take long each, because they kill, wait, or need Spark for long; more random inputs and histories
+	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "slow and $(OTHERS)"
 
 slow-suites: setup  ## all slow suites one after another; .cache/slow-suites.tsv gets their seconds and exit codes; one that has passed on this commit is not run again; SUITES= for some, LIMIT= for the minutes of each (180)
 	$(BIN)/python -m tests.slow_suites --limit $(or $(LIMIT),180) $(or $(SUITES),$(SLOW_SUITES))
@@ -245,12 +245,18 @@ without-tools: setup  ## make setup of a clone, with a PATH without cargo and C 
 # No other file of Helm's is needed: its module is built, where Go is and no helm.
 HELM := $(CACHE)/go/bin/helm
 HELM_VERSION := v3.19.0
+PROMTOOL := $(CACHE)/go/bin/promtool
+# Prometheus 3.7.3
+PROMTOOL_VERSION := v0.307.3
 
 $(HELM):
 	GOBIN=$(@D) GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 
-chart: $(STAMP) $(if $(shell command -v helm),,$(HELM))  ## what Helm makes of deploy/helm; builds Helm with Go where there is none
-	$(BIN)/python -m pytest tests/deploy/test_rendered_chart.py -m helm
+$(PROMTOOL):
+	GOBIN=$(@D) GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw go install github.com/prometheus/prometheus/cmd/promtool@$(PROMTOOL_VERSION)
+
+chart: $(STAMP) $(if $(shell command -v helm),,$(HELM)) $(if $(shell command -v promtool),,$(PROMTOOL))  ## what Helm makes of deploy/helm, and when the alerts fire; builds Helm and promtool with Go where they are missing
+	$(BIN)/python -m pytest tests/deploy -m helm
 
 image:  ## the gateway's image, and what penstock --version says in it; needs Docker
 	docker build --file deploy/docker/Dockerfile --tag penstock .

@@ -118,7 +118,9 @@ def test_records_of_an_authenticated_client_are_judged(guarded):
         assert produced(client.call(PRODUCE))["guarded", 0].error_code == 87
 
 
-@pytest.mark.parametrize("api_key", [36, 17, 0, 19])
+@pytest.mark.parametrize(
+    "api_key", [36, 0, *(pytest.param(key, marks=pytest.mark.slow) for key in (17, 19))]
+)
 def test_large_frames_before_authentication_are_not_held(guarded, api_key):
     with Watchdog(guarded) as seen, Connections() as greedy:
         for _ in range(20):

@@ -124,7 +124,9 @@ def produce(client: RawClient, topic: str, value: bytes) -> int:
     return int(response.responses[0].partition_responses[0].error_code)
 
 
-@pytest.mark.parametrize("prints", [False, True], ids=["quiet", "printing"])
+@pytest.mark.parametrize(
+    "prints", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["quiet", "printing"]
+)
 @pytest.mark.parametrize("stderr", [without_reader, full_disk, unread])
 def test_a_log_that_cannot_be_written_keeps_nobody_waiting(started, topic, stderr, prints):
     name = topic()

@@ -366,7 +366,9 @@ def sent(address, files, topic, values, **settings):
 
 
 @pytest.mark.parametrize("lane", ["1", "0"])
-@pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
+@pytest.mark.parametrize(
+    "protocol", ["SASL_SSL", pytest.param("SASL_PLAINTEXT", marks=pytest.mark.slow)]
+)
 def test_a_client_without_write_permission_neither_reads_refusals_nor_changes_shares(
     secured, files, secured_admin, tmp_path, monkeypatch, lane, protocol
 ):

@@ -150,9 +150,14 @@ OF_SINK = [
 
 
 def numbered(options):
-    """Return parameters with different ids."""
+    """Return parameters with different ids; three of four refused options are slow tests."""
     return [
-        pytest.param(option, id=f"{number}-{option.name}") for number, option in enumerate(options)
+        pytest.param(
+            option,
+            id=f"{number}-{option.name}",
+            marks=[pytest.mark.slow] if option.hint and number % 4 else [],
+        )
+        for number, option in enumerate(options)
     ]
 
 

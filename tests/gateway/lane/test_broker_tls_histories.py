@@ -231,7 +231,7 @@ async def lived(seed, folder, is_native):
 
 
 @pytest.mark.parametrize(
-    "part", [0, *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 6))]
+    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 6))]
 )
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_tls_to_brokers_in_python_and_natively_are_indistinguishable(part, run, folder):

@@ -91,7 +91,7 @@ async def lived(seed, tls, context):
 
 
 @pytest.mark.parametrize(
-    "part", [0, *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 6))]
+    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 6))]
 )
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_tls_in_python_and_native_tls_are_indistinguishable(part, run, certified):

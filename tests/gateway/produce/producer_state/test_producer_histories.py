@@ -41,7 +41,11 @@ def test_histories_have_every_kind_of_event():
     )
 
 
-PARTS = (0, *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 40)))
+PARTS = (
+    0,
+    *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 10)),
+    *(pytest.param(part, marks=pytest.mark.slow) for part in range(10, 40)),
+)
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -60,9 +60,10 @@ def test_random_columns_never_get_another_verdict_than_their_texts():
 
 
 @pytest.mark.thorough
-def test_a_hundred_thousand_rows_never_get_another_verdict_than_their_texts():
-    rows, fits, known = compare(5000, seed=11)
-    assert rows > 100_000
+@pytest.mark.parametrize("schemas", [1000, pytest.param(5000, marks=pytest.mark.slow)])
+def test_rows_never_get_another_verdict_than_their_texts(schemas):
+    rows, fits, known = compare(schemas, seed=11)
+    assert rows > 20 * schemas
     assert known > fits * 0.9
 
 
