@@ -23,14 +23,22 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def render(
+    folder: Path, values: Mapping[str, Any], chart: Path = CHART
+) -> subprocess.CompletedProcess[str]:
+    """Let helm render a chart, which generates the token unless the values say otherwise."""
+    own, file = folder / "own.yaml", folder / "values.yaml"
+    own.write_text(yaml.safe_dump({"metrics": {"token": {"generate": True}}}))
+    file.write_text(yaml.safe_dump(dict(values)))
+    return helm(
+        "template", "trial", str(chart), "--namespace", "kafka", "--values", str(own),
+        "--values", str(file), *OF_A_CLUSTER
+    )  # fmt: skip
+
+
 def rendered(folder: Path, values: Mapping[str, Any], chart: Path = CHART) -> list[dict[str, Any]]:
     """Return the objects that a chart renders for values."""
-    file = folder / "values.yaml"
-    file.write_text(yaml.safe_dump(dict(values)))
-    done = helm(
-        "template", "trial", str(chart), "--namespace", "kafka", "--values", str(file),
-        *OF_A_CLUSTER
-    )  # fmt: skip
+    done = render(folder, values, chart)
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document is not None]
 

@@ -51,6 +51,13 @@ def test_the_values_fit_their_schema():
         ("secrets", ["Not A Name"]),
         ("files", {"../up.py": ""}),
         ("replica", 3),
+        ("podDisruptionBudget.maxUnavailable", "abc"),
+        ("podDisruptionBudget.maxUnavailable", "101%"),
+        ("image.digest", "sha256:abc"),
+        ("listener.address", "::"),
+        ("service.ipFamilies", ["ipv6"]),
+        ("audit.since", "yesterday"),
+        ("extraVolumes", [{"emptyDir": {}}]),
     ],
 )
 def test_wrong_values_are_found(path, wrong):

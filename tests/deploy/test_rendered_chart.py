@@ -1,12 +1,16 @@
 """What helm makes of the chart: the objects, and a file that the gateway reads."""
 
+import hashlib
+import re
+
 import pytest
 import yaml
 
 from penstock.configuration import load_configuration
-from tests.deploy.chart import CHART, OF_A_CLUSTER, helm, notes_of, only, rendered
+from tests.deploy.chart import CHART, OF_A_CLUSTER, helm, notes_of, only, render, rendered
 
 pytestmark = [pytest.mark.helm, pytest.mark.system]
+RULES = CHART.parents[1] / "prometheus" / "penstock.rules.yml"
 CONFIG = {"upstream.bootstrap.servers": "kafka-0.kafka:9092"}
 EVERYTHING = {
     "config": CONFIG | {"upstream.ssl.key.password": "${file:/etc/penstock-secrets/tls/password}"},
@@ -15,7 +19,13 @@ EVERYTHING = {
     "env": [{"name": "A", "value": "b"}],
     "envFrom": [{"secretRef": {"name": "more"}}],
     "service": {"type": "LoadBalancer", "annotations": {"a": "b"}},
-    "metrics": {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+    "metrics": {
+        "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+    },
+    "serviceAccountName": "gateways",
+    "extraVolumes": [{"name": "cache", "emptyDir": {}}],
+    "extraVolumeMounts": [{"name": "cache", "mountPath": "/var/cache/penstock"}],
     "imagePullSecrets": [{"name": "pull"}],
     "podAnnotations": {"a": "b"},
     "podLabels": {"team": "streams"},
@@ -126,9 +136,7 @@ def test_a_single_port_for_all_brokers(tmp_path, advertised, port):
     [("listener", "listener.protocol SSL"), ("advertisedHost", "needs advertisedHost")],
 )
 def test_names_of_brokers_need_tls_and_a_host(tmp_path, without, message):
-    file = tmp_path / "values.yaml"
-    file.write_text(yaml.safe_dump({key: SNI[key] for key in SNI if key != without}))
-    done = helm("template", "trial", str(CHART), "--values", str(file), *OF_A_CLUSTER)
+    done = render(tmp_path, {key: SNI[key] for key in SNI if key != without})
     assert done.returncode != 0
     assert message in done.stderr
 
@@ -166,14 +174,7 @@ def test_the_gateway_reads_the_file(tmp_path):
 
 
 def test_keys_that_the_chart_sets_are_not_set_again(tmp_path):
-    done = helm(
-        "template",
-        "trial",
-        str(CHART),
-        "--set-string",
-        r"config.broker\.ids\.first=1",
-        *OF_A_CLUSTER,
-    )
+    done = render(tmp_path, {"config": {"broker.ids.first": "1"}})
     assert done.returncode != 0
     assert "broker.ids.first is set by the chart" in done.stderr
 
@@ -190,6 +191,8 @@ def test_every_value_has_its_place(tmp_path):
     container = pod(stateful)["containers"][0]
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounts["secret-tls"] == "/etc/penstock-secrets/tls"
+    assert mounts["cache"] == "/var/cache/penstock"
+    assert pod(stateful)["serviceAccountName"] == "gateways"
     assert {volume["name"] for volume in pod(stateful)["volumes"]} == set(mounts)
     assert container["env"] == EVERYTHING["env"]
     assert container["envFrom"] == EVERYTHING["envFrom"]
@@ -206,6 +209,128 @@ def test_every_value_has_its_place(tmp_path):
         for service in services
         if labels.items() <= service["metadata"]["labels"].items()
     ] == ["trial-penstock-metrics"]
+    assert monitor["spec"]["jobLabel"] in services[0]["metadata"]["labels"]
+    assert only(objects, "PrometheusRule")["spec"] == yaml.safe_load(RULES.read_text())
+
+
+def test_alerts_name_the_job_of_the_service_monitor(tmp_path):
+    monitor = only(rendered(tmp_path, EVERYTHING), "ServiceMonitor")
+    services = [each for each in rendered(tmp_path, EVERYTHING) if each["kind"] == "Service"]
+    jobs = {each["metadata"]["labels"][monitor["spec"]["jobLabel"]] for each in services}
+    assert set(re.findall(r'job="(.*?)"', RULES.read_text())) == jobs
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"metrics": {"token": {"generate": False}}}, "name a Secret in existingSecret"),
+        ({"metrics": {"port": 9195}}, "9195 is a port of the listener or of a broker (9192 to 9202)"),
+        ({"listener": {"port": 65530}}, "end at 65540: the highest port is 65535"),
+        ({"drain": 60}, "drain: 60 seconds must be less than terminationGracePeriodSeconds (60)"),
+        ({"config": {"upstream.sasl.password": "secret"}}, "would be readable in a ConfigMap"),
+        ({"config": {"policies.a.schema.registry.basic.auth.user.info": "a:b"}}, "a Secret: name"),
+        ({"autoscaling": {"enabled": True, "minReplicas": 9}}, "more than maxReplicas (6)"),
+    ],
+)  # fmt: skip
+def test_values_that_cannot_work_are_refused(tmp_path, values, message):
+    done = render(tmp_path, values)
+    assert done.returncode != 0
+    assert message in done.stderr
+
+
+def test_references_to_secrets_are_no_secrets(tmp_path):
+    keys = {
+        "upstream.sasl.password": "${env:PASSWORD}",
+        "policies.sensitive.credentials.max": "3",
+        "ssl.keystore.location": "/etc/penstock-secrets/tls/keystore.p12",
+    }
+    assert rendered(tmp_path, {"config": CONFIG | keys})
+
+
+def test_a_token_of_a_secret_is_rendered_alike_each_time(tmp_path):
+    values = {"metrics": {"token": {"generate": False, "existingSecret": "console"}}}
+    first, again = rendered(tmp_path, values), rendered(tmp_path, values)
+    assert first == again
+    assert "Secret" not in {each["kind"] for each in first}
+
+
+def test_pods_roll_with_a_generated_token(tmp_path):
+    sums = set()
+    for _ in range(2):
+        objects = rendered(tmp_path, {})
+        annotations = only(objects, "StatefulSet")["spec"]["template"]["metadata"]["annotations"]
+        token = only(objects, "Secret")["data"]["token"]
+        assert annotations["checksum/token"] == hashlib.sha256(token.encode()).hexdigest()
+        sums.add(annotations["checksum/token"])
+    assert len(sums) == 2
+
+
+def test_an_image_of_a_digest(tmp_path):
+    values = {"image": {"repository": "here/penstock", "tag": "1", "digest": "sha256:" + "a" * 64}}
+    container = pod(only(rendered(tmp_path, values), "StatefulSet"))["containers"][0]
+    assert container["image"] == "here/penstock:1@sha256:" + "a" * 64
+
+
+def test_openshift_chooses_the_user(tmp_path):
+    null = dict.fromkeys(("runAsUser", "runAsGroup", "fsGroup"))
+    workload = only(rendered(tmp_path, {"podSecurityContext": null}), "StatefulSet")
+    assert pod(workload)["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def test_a_cluster_without_ipv4(tmp_path):
+    values = {
+        "listener": {"address": "[::]"},
+        "service": {"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]},
+    }
+    objects = rendered(tmp_path, values)
+    file = only(objects, "ConfigMap")["data"]["penstock.properties"]
+    assert "listeners=PLAINTEXT://[::]:9192\n" in file
+    assert "metrics.listener=[::]:9191\n" in file
+    services = [each["spec"] for each in objects if each["kind"] == "Service"]
+    assert [each["ipFamilies"] for each in services] == [["IPv6"], ["IPv6"]]
+
+
+@pytest.mark.parametrize(
+    ("config", "age"), [({}, "600000"), ({"connections.max.age.ms": "5"}, "5")]
+)
+def test_replicas_by_cpu(tmp_path, config, age):
+    objects = rendered(tmp_path, {"autoscaling": {"enabled": True}, "config": CONFIG | config})
+    assert "replicas" not in only(objects, "StatefulSet")["spec"]
+    scaler = only(objects, "HorizontalPodAutoscaler")["spec"]
+    assert scaler["scaleTargetRef"]["kind"] == "StatefulSet"
+    file = only(objects, "ConfigMap")["data"]["penstock.properties"]
+    assert f"connections.max.age.ms={age}\n" in file
+
+
+def test_connections_are_limited_to_peers(tmp_path):
+    peers = [{"namespaceSelector": {"matchLabels": {"kafka": "yes"}}}]
+    values = {"networkPolicy": {"enabled": True, "from": peers, "metricsFrom": peers}}
+    policy = only(rendered(tmp_path, values), "NetworkPolicy")["spec"]
+    assert policy["ingress"] == [
+        {"ports": [{"port": 9192, "endPort": 9202}], "from": peers},
+        {"ports": [{"port": 9191}], "from": peers},
+    ]
+
+
+def test_a_nightly_audit(tmp_path):
+    values = {"audit": {"enabled": True, "topics": ["orders", "pii-*"], "failOver": "1%"}}
+    objects = rendered(tmp_path, values)
+    template = only(objects, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]
+    container = template["spec"]["containers"][0]
+    assert container["args"] == [
+        "check", "--since=1d", "--topic=orders,pii-*", "--fail-over=1%",
+        "/etc/penstock/penstock.properties",
+    ]  # fmt: skip
+    assert (
+        container["volumeMounts"]
+        == pod(only(objects, "StatefulSet"))["containers"][0]["volumeMounts"]
+    )
+    for service in (each for each in objects if each["kind"] == "Service"):
+        selector = service["spec"]["selector"].items()
+        assert not selector <= template["metadata"]["labels"].items()
 
 
 def test_another_configuration_is_rolled_out(tmp_path):
