@@ -32,7 +32,7 @@ def of_last_stage(name: str) -> list[str]:
 
 
 def test_every_instruction_is_known():
-    known = {"ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "FROM", "RUN", "USER", "WORKDIR"}
+    known = {"ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "FROM", "LABEL", "RUN", "USER", "WORKDIR"}
     assert {name for name, _ in instructions()} == known  # no ADD, which fetches and unpacks
 
 
@@ -80,6 +80,14 @@ def test_packages_are_installed_by_hash_or_from_this_checkout():
     assert len(installs) == 3
     for install in installs:
         assert "--require-hashes" in install or "--no-index" in install, install
+
+
+def test_no_code_of_a_crate_runs_before_it_is_compared_with_its_sum():
+    [build] = [text for name, text in instructions() if name == "RUN" and "maturin build" in text]
+    steps = [part.strip() for part in build.split("&&")]
+    assert steps[0].startswith("cargo fetch ")
+    assert steps[1] == "python native/check_crates.py native/Cargo.lock native/crates.sha256"
+    assert "--locked" in steps[2]
 
 
 def test_copied_files_exist_and_are_in_the_context():
