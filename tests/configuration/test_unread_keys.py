@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.configuration.unread_keys import unread_keys
+from penstock.configuration.unread_keys import unread_keys, unread_security_keys
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,39 @@ def test_a_key_is_read_where_a_policy_may_read_it(key, reader):
 
 def test_other_keys_are_not_of_built_in_policies():
     assert not list(unread_keys({"topic.settings.topic": "", "acme.rules": "1"}))
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({"upstream.ssl.truststore.location": "a"}, "security.protocol is PLAINTEXT: set SSL or"),
+        (
+            {"upstream.ssl.keystore.location": "a", "upstream.security.protocol": "sasl_plaintext"},
+            "is SASL_PLAINTEXT: set SSL or SASL_SSL",
+        ),
+        (
+            {"upstream.sasl.password": "a", "upstream.security.protocol": "SSL"},
+            "is SSL: set SASL_PLAINTEXT or SASL_SSL",
+        ),
+        ({"ssl.keystore.location": "a"}, "listeners has no TLS: begin it with SSL:// or"),
+        ({"ssl.client.auth": "a", "listeners": "SASL_PLAINTEXT://:9192"}, "listeners has no TLS"),
+    ],
+)
+def test_a_key_of_tls_or_a_login_without_it_has_no_effect(properties, expected):
+    (warning,) = unread_security_keys(properties)
+    assert warning.startswith(f"{next(iter(properties))} has no effect")
+    assert expected in warning
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"upstream.ssl.truststore.location": "a", "upstream.security.protocol": "SASL_SSL",
+         "upstream.sasl.password": "b"},
+        {"upstream.ssl.truststore.location": "a", "upstream.security.protocol": "SASL_PLAINTEXT",
+         "upstream.sasl.mechanism": "OAUTHBEARER"},
+        {"ssl.keystore.location": "a", "listeners": "PLAINTEXT://:9192,SSL://:9193"},
+    ],
+)  # fmt: skip
+def test_keys_of_tls_and_logins_that_are_used(properties):
+    assert not list(unread_security_keys(properties))

@@ -48,7 +48,9 @@ def test_audit_and_split(command, configured, files, tmp_path):
 def test_a_store_of_java_is_wrong_use_with_a_reason(command, configured, tmp_path, store):
     (tmp_path / "client.store").write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
     key = f"upstream.ssl.{store}.location"
-    file = configured({**NO_BAD, key: tmp_path / "client.store"})
+    file = configured(
+        {**NO_BAD, "upstream.security.protocol": "SSL", key: tmp_path / "client.store"}
+    )
     done = command("audit", file, "--topic", "t")
     assert done.code == 2, done
     assert f"{key} must be a PEM file, and {tmp_path / 'client.store'} is JKS" in done.err

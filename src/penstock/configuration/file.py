@@ -36,7 +36,11 @@ from penstock.configuration.topic_keys import (
     TopicKey,
     keys_in,
 )
-from penstock.configuration.unread_keys import OF_BUILT_IN_POLICIES, unread_keys
+from penstock.configuration.unread_keys import (
+    OF_BUILT_IN_POLICIES,
+    unread_keys,
+    unread_security_keys,
+)
 from penstock.configuration.values import paths
 
 if TYPE_CHECKING:
@@ -183,6 +187,7 @@ def read_configuration(
         warnings += more
     warnings += former_keys(file, properties, shown)
     warnings += unread_keys(properties)
+    warnings += unread_security_keys(properties)
     warnings += _meaningless(topic_defaults)
     if _is_single_port(properties):
         warnings.append(_ONE_PORT.format(properties[_BROKER_PORTS].strip()))

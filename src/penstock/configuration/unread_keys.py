@@ -1,4 +1,4 @@
-"""Warns of keys of built-in policies in a file that configures no policy to read them."""
+"""Warns of keys in a file of which nothing reads the values."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ OF_BUILT_IN_POLICIES: Final = tuple(_READERS)
 """Prefixes of the built-in policies' keys, which the policies check."""
 
 
+_NO_EFFECT: Final = "has no effect, because"
+_PROTOCOL: Final = "upstream.security.protocol"
+_MECHANISM: Final = "upstream.sasl.mechanism"
+
+
 def unread_keys(properties: Mapping[str, str]) -> Iterator[str]:
     """Yield a warning for each key of a built-in policy that no policy of the file can read.
 
@@ -47,4 +52,25 @@ def unread_keys(properties: Mapping[str, str]) -> Iterator[str]:
     for key in properties:
         for prefix, readers in _READERS.items():
             if key.startswith(prefix) and configured.isdisjoint((*readers, NAMES)):
-                yield f"{key} has no effect, because no policy reads it: set {' or '.join(readers)}"
+                yield f"{key} {_NO_EFFECT} no policy reads it: set {' or '.join(readers)}"
+
+
+def unread_security_keys(properties: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning for each key of TLS or a login that the protocol of its connections lacks.
+
+    Clients of Kafka ignore these silently, and connect without TLS.
+
+    Args:
+        properties: The keys and values of a configuration file.
+    """
+    protocol = properties.get(_PROTOCOL, "").strip().upper() or "PLAINTEXT"
+    # A token's endpoint is trusted by the same keys.
+    has_tokens = properties.get(_MECHANISM, "").strip().upper() == "OAUTHBEARER"
+    listens_with_tls = "SSL://" in properties.get("listeners", "").upper()
+    for key in properties:
+        if key.startswith("upstream.ssl.") and not (protocol.endswith("SSL") or has_tokens):
+            yield f"{key} {_NO_EFFECT} {_PROTOCOL} is {protocol}: set SSL or SASL_SSL"
+        elif key.startswith("upstream.sasl.") and not protocol.startswith("SASL_"):
+            yield f"{key} {_NO_EFFECT} {_PROTOCOL} is {protocol}: set SASL_PLAINTEXT or SASL_SSL"
+        elif key.startswith("ssl.") and not listens_with_tls:
+            yield f"{key} {_NO_EFFECT} listeners has no TLS: begin it with SSL:// or SASL_SSL://"
