@@ -80,6 +80,14 @@ def test_the_extension_in_a_wheel_is_for_the_architecture_of_its_name():
 
 @pytest.mark.dist
 @pytest.mark.system
+def test_a_wheel_has_the_licences_of_the_crates_in_it():
+    for wheel in wheels().values():
+        with zipfile.ZipFile(wheel) as files:
+            [name] = [name for name in files.namelist() if name.endswith("/NOTICES.txt")]
+            assert ".dist-info/licenses/" in name
+            assert re.search(r"^rustls [\d.]+ \(", files.read(name).decode(), re.MULTILINE)
+
+
 def test_the_sdist_has_no_lock_file_with_addresses():
     [sdist] = (ROOT / "dist").glob("penstock_kafka-*.tar.gz")
     with tarfile.open(sdist) as files:

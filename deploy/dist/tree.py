@@ -31,6 +31,9 @@ _PARTS: Final = (
     "src",
 )
 _LEFT_OUT: Final = shutil.ignore_patterns("__pycache__", "_native.*.so", "target")
+NOTICES: Final = "native/NOTICES.txt"
+"""The licences of linked crates, which crates.py writes there before the wheel is built."""
+_LICENSE: Final = 'license = "Apache-2.0"\n'
 _PICTURE: Final = re.compile(r"!\[[^\]]*\]\((?!https?:)([^)]*)\)")
 _LINK: Final = re.compile(r"(?<!!)\[((?:!\[[^\]]*\]\([^)]*\)|[^\]])*)\]\((?!https?:)([^)]*)\)")
 
@@ -55,6 +58,7 @@ def write_tree(folder: Path) -> None:
     version = crate["package"]["version"].replace("-dev.", ".dev")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (folder / "README.md").write_text(for_an_index(readme, address, version), encoding="utf-8")
+    project = project.replace(_LICENSE, f'{_LICENSE}license-files = ["LICENSE", "{NOTICES}"]\n', 1)
     (folder / "pyproject.toml").write_text(project + links(address, version), encoding="utf-8")
 
 
