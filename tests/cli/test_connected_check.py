@@ -104,7 +104,7 @@ def test_each_topic_that_exists_is_shown_with_its_schemas(kafka, topic, tmp_path
         f"value: subject {ids}-value, any version, now up to 1 (AVRO, id 5), judged by id"
     ]
     assert done.stdout.splitlines()[-3:] == [
-        "5 of the cluster's topics have a validation policy or named policies",
+        "5 of the cluster's topics have policies for records",
         "warning: topics.checked-is-not-there: the cluster has no topic of that name",
         "ok",
     ]
@@ -141,7 +141,7 @@ def test_results_are_without_the_output_of_policies(tmp_path, capsys, monkeypatc
     shown, others = capsys.readouterr()
     assert shown.splitlines() == [
         "topic t", "  by its schema",
-        "1 of the cluster's topics have a validation policy or named policies",
+        "1 of the cluster's topics have policies for records",
     ]  # fmt: skip
     assert others.split() == ["imported", "configured", "described", "described", "closed"]
 
@@ -282,11 +282,28 @@ def test_without_connect_a_cluster_is_wrong_use(tmp_path):
     assert "--bootstrap-server requires --connect, or --since WHEN" in done.stderr
 
 
-def test_connect_needs_a_policy_with_lookups(tmp_path):
+def test_connect_needs_a_policy(tmp_path):
     file = write_configuration(tmp_path, "127.0.0.1:1", 9192, {})
     done = check(file, "--connect")
     assert done.returncode == 2
-    assert "--connect needs record.validation.policy.class.name" in done.stderr
+    assert "--connect needs a policy, such as record.validation.policy.class.name" in done.stderr
+
+
+def test_a_policy_of_any_kind_is_shown(gateway, kafka, topic, tmp_path):
+    name = topic("validated")
+    (tmp_path / "validators.py").write_text(
+        "from penstock.policy import BrokerRecordValidator\n"
+        "class Keyed(BrokerRecordValidator):\n"
+        "    def validate_record(self, *_): pass\n"
+    )
+    file = write_configuration(
+        tmp_path, kafka.bootstrap_servers, 9192, {"record.validator.classes": "validators.Keyed"}
+    )
+    done = check(file, "--connect")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    position = lines.index(f"topic {name}")
+    assert lines[position + 1] == "  validators.Keyed"
 
 
 def test_the_mode_that_admin_tools_set_on_a_topic_is_shown(gateway, topic, tmp_path):

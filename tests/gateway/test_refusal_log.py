@@ -41,6 +41,17 @@ def test_refusals_and_observed_refusals_are_logged_differently(
     assert watched == [entry]
 
 
+def test_a_line_says_who_sent_the_records_if_it_is_known():
+    with capture_logs() as lines:
+        log = RefusalLog()
+        log.report(Refused("t", 3, "client", NO))
+        log.report(Refused("t", 3, "client", NO, principal="User:alice", address="10.0.0.7"))
+
+    unknown, known = lines
+    assert unknown.keys().isdisjoint({"principal", "address"})
+    assert (known["principal"], known["address"]) == ("User:alice", "10.0.0.7")
+
+
 def test_a_batch_of_a_disconnected_client_is_not_logged_as_a_failure():
     watched = []
     with capture_logs() as lines:

@@ -100,6 +100,8 @@ class RefusalLog:
             topic=refused.topic,
             **({} if refused.partition is None else {"partition": refused.partition}),
             client_id=refused.client_id,
+            **({} if refused.principal is None else {"principal": refused.principal}),
+            **({} if refused.address is None else {"address": refused.address}),
             code=verdict.code,
             policy=verdict.policy,
             message=_first(refused),

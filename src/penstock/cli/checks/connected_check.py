@@ -66,11 +66,17 @@ def describe_topics(
     plan.set_interceptor_patterns(patterns)
     if digests is not None:
         plan.set_digests(digests)
-    judges = configuration.record_validation_policy_class_name or configuration.named_policies
-    if not (judges or plan.intercepted_topics):
+    policies_of_records = (
+        configuration.record_validator_classes
+        or configuration.record_validation_policy_class_name
+        or configuration.records_policy_class_names_allowed
+        or configuration.topic_defaults
+        or configuration.named_policies
+    )
+    if not (policies_of_records or plan.intercepted_topics):
         raise ConfigurationError(
-            f"{configuration.path}: --connect needs record.validation.policy.class.name, or "
-            "policies"
+            f"{configuration.path}: --connect needs a policy, such as "
+            "record.validation.policy.class.name or policies"
         )
     properties = configuration.upstream_properties
     if servers is not None:
@@ -83,9 +89,7 @@ def describe_topics(
         topics, partitions = _topics(configuration, properties)
         for topic, own in sorted(topics.items()):
             topic_plan = plan.for_topic(topic, own)
-            if topic_plan is None or not (
-                topic_plan.validation_policy or topic_plan.named or topic_plan.unusable
-            ):
+            if topic_plan is None or not _judges_records(topic_plan):
                 continue
             topic_count += 1
             yield f"topic {topic}{mode_of(plan, topic, topic_plan)}"
@@ -94,7 +98,7 @@ def describe_topics(
             yield from (f"  {line}" for line in lines)
             if topic_plan.digest:
                 yield f"  plan {topic_plan.digest}"
-        yield f"{topic_count} of the cluster's topics have a validation policy or named policies"
+        yield f"{topic_count} of the cluster's topics have policies for records"
         for glob in plan.globs:
             if glob != _ALL and not fnmatch.filter(topics, glob):
                 yield f"warning: topics.{glob}: {_nothing(glob)}"
@@ -168,6 +172,17 @@ def _check_ports(configuration: Configuration, nodes: Sequence[int]) -> None:
         )
 
 
+def _judges_records(topic_plan: TopicPlan) -> bool:
+    """Return whether a topic has a policy beside interceptors, or cannot be judged."""
+    return bool(
+        topic_plan.records_policy
+        or topic_plan.validators
+        or topic_plan.validation_policy
+        or topic_plan.named
+        or topic_plan.unusable
+    )
+
+
 def _lines(plan: Plan, policies: PolicyInstances, topic_plan: TopicPlan) -> Iterator[str]:
     if topic_plan.unusable:
         yield f"cannot be judged: {topic_plan.unusable}"
@@ -176,6 +191,9 @@ def _lines(plan: Plan, policies: PolicyInstances, topic_plan: TopicPlan) -> Iter
         validation.record_policy.name: validation
         for validation in policies.validations_of(topic_plan)
     }
+    if topic_plan.records_policy:
+        yield plan.label(topic_plan.records_policy)
+    yield from map(plan.label, topic_plan.validators)
     own = (topic_plan.validation_policy,) if topic_plan.validation_policy else ()
     for name in (*own, *topic_plan.named):
         yield from _of_policy(plan.label(name), validations.get(name), topic_plan)
