@@ -234,6 +234,7 @@ dist: $(NATIVE) $(CACHE)/tools-cross/.installed  ## build the sdist and the whee
 	rm -rf dist
 	$(FROM_CRATES)
 	$(BIN)/python deploy/dist/tree.py $(TREE)
+	$(LINKED) | $(BIN)/python deploy/dist/crates.py notices $(TREE)/native/NOTICES.txt
 	cd $(TREE) && $(MATURIN) sdist --out $(CURDIR)/dist
 	cd $(TREE) && for target in $(TARGETS); do PATH="$(ZIG):$$PATH" $(MATURIN) build --quiet --locked --release --out $(CURDIR)/dist --target $$target --zig || exit 1; done
 	@$(foreach target,$(filter-out $(TARGETS),$(LINUX_TARGETS)),echo "$(NO_WHEEL)" >&2;) true
@@ -246,14 +247,15 @@ without-tools: setup  ## make setup of a clone, with a PATH without cargo and C 
 HELM := $(CACHE)/go/bin/helm
 HELM_VERSION := v3.19.0
 PROMTOOL := $(CACHE)/go/bin/promtool
-# Prometheus 3.7.3
+# Prometheus 3.7.3, whose module excludes others: go install takes none that does.
 PROMTOOL_VERSION := v0.307.3
 
 $(HELM):
 	GOBIN=$(@D) GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 
 $(PROMTOOL):
-	GOBIN=$(@D) GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw go install github.com/prometheus/prometheus/cmd/promtool@$(PROMTOOL_VERSION)
+	rm -rf $(CACHE)/promtool && mkdir -p $(CACHE)/promtool
+	cd $(CACHE)/promtool && export GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw && go mod init promtool && go get github.com/prometheus/prometheus/cmd/promtool@$(PROMTOOL_VERSION) && go build -o $@ github.com/prometheus/prometheus/cmd/promtool
 
 chart: $(STAMP) $(if $(shell command -v helm),,$(HELM)) $(if $(shell command -v promtool),,$(PROMTOOL))  ## what Helm makes of deploy/helm, and when the alerts fire; builds Helm and promtool with Go where they are missing
 	$(BIN)/python -m pytest tests/deploy -m helm
@@ -269,7 +271,9 @@ $(CACHE)/tools-%/.installed: requirements/%.txt | $(STAMP)
 	$(@D)/bin/pip install --quiet --require-hashes --no-deps --cache-dir $(CACHE)/pip -r $<
 	touch $@
 
-# The packages of the image, and no others.
+LINKED = cargo metadata --format-version 1 --locked --manifest-path native/Cargo.toml --features python --filter-platform x86_64-unknown-linux-gnu
+
+# The packages of the image and the crates in its extension, and no others.
 sbom: $(CACHE)/tools-sbom/.installed  ## write dist/penstock.cdx.json: what the gateway's image has installed (CycloneDX)
 	rm -rf $(CACHE)/installed && mkdir -p dist
 	$(PYTHON) -m venv --without-pip $(CACHE)/installed
@@ -277,6 +281,7 @@ sbom: $(CACHE)/tools-sbom/.installed  ## write dist/penstock.cdx.json: what the 
 	$(FROM_CRATES) && $(MATURIN) build --quiet --locked --profile setup --out $(CACHE)/installed/wheel
 	$(BIN)/pip --python $(CACHE)/installed/bin/python install --quiet --no-deps --no-index $(CACHE)/installed/wheel/*.whl
 	$(CACHE)/tools-sbom/bin/cyclonedx-py environment --output-reproducible --output-format JSON --output-file dist/penstock.cdx.json --pyproject pyproject.toml --mc-type application $(CACHE)/installed/bin/python
+	$(LINKED) | $(BIN)/python deploy/dist/crates.py sbom dist/penstock.cdx.json
 	PENSTOCK_SBOM_TOOLS=$(CACHE)/tools-sbom/bin/python $(BIN)/python -m pytest tests/deploy/test_sbom.py -m sbom
 
 site: $(CACHE)/tools-site/.installed  ## the documents as pages, in .cache/site; a link that leads nowhere is an error
