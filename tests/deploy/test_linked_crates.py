@@ -40,7 +40,7 @@ def metadata(folder: Path, *packages: tuple[str, str, list[tuple[str, str | None
     }  # fmt: skip
 
 
-def test_what_only_the_build_needs_is_not_linked(crates, tmp_path):
+def test_crates_that_only_the_build_needs_are_left_out(crates, tmp_path):
     printed = metadata(
         tmp_path,
         ("own", "cdylib", [("library", None), ("macros", None), ("builder", "build"), ("tests", "dev")]),

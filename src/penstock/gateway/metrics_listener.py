@@ -136,6 +136,7 @@ class MetricsListener:
                 await gauges.connections(self._gateway),
                 *await gauges.tls_connections(self._gateway),
                 *gauges.of_gateway(self._gateway, self._checks.brokers, is_ready=is_ready),
+                *self.console.gauges(),
                 *gauges.of_workers(
                     self._workers.of(self._gateway.worker_pids), self._lag.longest_s
                 ),

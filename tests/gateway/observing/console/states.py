@@ -64,6 +64,7 @@ class CountingGateway:
             [broker(1)],
             self.counts.records_by_topic(),
             [row.as_json() for row in self.refusals.rows()],
+            {"orders": "0123456789ab"},
         )
 
 

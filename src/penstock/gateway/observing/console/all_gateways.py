@@ -20,6 +20,7 @@ from penstock.gateway.observing.console.merging import (
     merge_topics,
 )
 from penstock.gateway.observing.console.peers import EVERY_S, Peer, Peers, about
+from penstock.gateway.observing.console.plan_comparison import PlanComparison
 from penstock.gateway.observing.console.recent_refusals import ROWS_MAX
 
 if TYPE_CHECKING:
@@ -42,19 +43,21 @@ class AllGateways:
         peers: The other gateways.
         refusals: The rows of refusals, merged.
         history: The figures of all, as they were `BEHIND_S` ago.
+        comparison: The topics whose gateways enforce different plans.
     """
 
-    def __init__(self, peers: Peers, clock: float, timestamp: float) -> None:
+    def __init__(self, peers: Peers, clock: Callable[[], float], timestamp: float) -> None:
         """Begin.
 
         Args:
-            clock: The monotonic time in seconds.
+            clock: Returns the monotonic time in seconds.
             timestamp: The time in seconds since the epoch.
         """
         self.peers = peers
         self.refusals = MergedRefusals()
         self._own_counted = CountedOverTime()
-        self.history = FigureHistory(NOTHING, clock - BEHIND_S, timestamp - BEHIND_S)
+        self.history = FigureHistory(NOTHING, clock() - BEHIND_S, timestamp - BEHIND_S)
+        self.comparison = PlanComparison(clock)
         peers.answered = self._answered
 
     def _answered(self, peer: Peer) -> None:
@@ -92,12 +95,19 @@ class AllGateways:
         this = Named(OWN, own)
         gateways = [this, *self.peers.known]
         return {
-            **merge_figures([this, *self.peers.answering], map(_silence, self.peers.silent)),
+            **merge_figures(
+                [this, *self.peers.answering],
+                [*map(_silence, self.peers.silent), *self.comparison.texts],
+            ),
             "rates": self.history.now.as_json(),
             "totals": add_counts(gateway.state.head["totals"]["records"] for gateway in gateways),
             "topics": state.topics(await merge_topics(gateways)),
             "gateways": self._list(own),
         }
+
+    def compare_plans(self, own: GatewayState) -> None:
+        """Compare the plans of this gateway with those of the peers that answer."""
+        self.comparison.look([Named(OWN, own), *self.peers.answering])
 
     def reload(self, own: GatewayState) -> dict[str, Any] | None:
         """Return the reload of all that is shown."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.gateway.observing.metrics.access import Access
     from penstock.gateway.observing.metrics.broker_checks import BrokerChecks
     from penstock.gateway.observing.metrics.counts import GatewayCounts
+    from penstock.gateway.observing.metrics.exposition import Gauge
     from penstock.gateway.observing.metrics.http_server import Handler, Request
     from penstock.gateway.refusal_log import Refused
 
@@ -113,7 +114,7 @@ class Console:
         self._id = str(uuid4())
         self._all: AllGateways | None = None
         if peers is not None:
-            self._all = AllGateways(peers(self._id), clock(), now())
+            self._all = AllGateways(peers(self._id), clock, now())
 
     def reloaded(self, *, worked: bool, why_not: str = "") -> None:
         """Take note of a reload of the file."""
@@ -144,8 +145,16 @@ class Console:
             self._publish_refusals()
         if is_sampled:
             self._sample()
-        if self._subscribers and tick % (_FIGURES_EVERY * _TICKS_A_SAMPLE) == 0:
-            own = await self._own()
+        if tick % (_FIGURES_EVERY * _TICKS_A_SAMPLE) == 0:
+            await self._look_at_gateways()
+
+    async def _look_at_gateways(self) -> None:
+        if self._all is None and not self._subscribers:
+            return
+        own = await self._own()
+        if self._all is not None:
+            self._all.compare_plans(own)
+        if self._subscribers:
             self._subscribers.publish("figures", await self._figures(own))
             if self._all is not None:
                 self._publish_reload(self._all.reload(own))
@@ -174,6 +183,10 @@ class Console:
             point = self._all.sample(self._id, totals, clock, now)
         if point is not None:
             self._subscribers.publish("point", point.as_json())
+
+    def gauges(self) -> list[Gauge]:
+        """Return the metrics about all gateways; none without peers."""
+        return [] if self._all is None else [self._all.comparison.gauge()]
 
     # Responses
 
@@ -278,7 +291,8 @@ class Console:
             "others": self._refusals.others,
         }
         topics = {shown(topic): counts for topic, counts in self._counts.records_by_topic().items()}
-        return GatewayState(head, brokers, topics)
+        digests = {shown(name): plan for name, plan in self._gateway.plan_digests.items()}
+        return GatewayState(head, brokers, topics, plans=digests)
 
     async def _figures(self, own: GatewayState) -> dict[str, Any]:
         """Return the data of the regular events."""

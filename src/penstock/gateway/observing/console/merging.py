@@ -33,12 +33,12 @@ class Named(NamedTuple):
     state: GatewayState
 
 
-def merge_figures(gateways: Sequence[Named], silent: Iterable[str] = ()) -> dict[str, Any]:
+def merge_figures(gateways: Sequence[Named], troubles: Iterable[str] = ()) -> dict[str, Any]:
     """Return the figures of this moment.
 
     Args:
         gateways: Those that answer.
-        silent: A sentence for each that does not.
+        troubles: Sentences about all, such as about one that does not answer.
     """
     heads = [(gateway.name, gateway.state.head) for gateway in gateways]
 
@@ -53,7 +53,7 @@ def merge_figures(gateways: Sequence[Named], silent: Iterable[str] = ()) -> dict
                 f"{name}: {text}" for name, head in heads for text in head["ready"]["missing"]
             ],
             "troubles": [
-                *silent,
+                *troubles,
                 *(f"{name}: {text}" for name, head in heads for text in head["ready"]["troubles"]),
             ],
         },

@@ -18,6 +18,7 @@ from penstock.gateway.observing.console.peer_request import PeerError
 from penstock.gateway.observing.console.recent_refusals import MINUTES_MAX, ROWS_MAX, shown
 from penstock.gateway.observing.console.subscribers import as_text
 from penstock.gateway.observing.metrics.cells import BOUNDS, SERIES_MAX
+from penstock.gateway.observing.plan_watch import TOPICS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,7 @@ TEXTS_MAX: Final = 20
 BROKERS_MAX: Final = 1000
 _LINES_AT_ONCE: Final = 20
 _LONG_LINE: Final = 4096
-_LINES_MAX: Final = 1 + BROKERS_MAX + SERIES_MAX + ROWS_MAX
+_LINES_MAX: Final = 1 + BROKERS_MAX + SERIES_MAX + TOPICS_MAX + ROWS_MAX
 _OTHER: Final = "its answer is not that of a gateway of this version"
 
 _Text = Annotated[str, AfterValidator(shown)]
@@ -164,6 +165,13 @@ class Topic(_Model):
     records: _Counts
 
 
+class Plan(_Model):
+    """The digest of a topic's plan."""
+
+    topic: _Text
+    plan: Annotated[str, Field(min_length=1, max_length=20)]
+
+
 class Row(_Model):
     """A reason for refusals; see `RefusalRow`."""
 
@@ -192,6 +200,7 @@ class Line(_Model):
     head: Head | None = None
     broker: Broker | None = None
     topic: Topic | None = None
+    plan: Plan | None = None
     row: Row | None = None
 
 
@@ -204,12 +213,14 @@ class GatewayState:
         brokers: Whether brokers can be reached.
         topics: Records by topic and outcome.
         rows: The reasons for refusals.
+        plans: The digests of topics' plans, by topic.
     """
 
     head: dict[str, Any]
     brokers: list[dict[str, Any]] = field(default_factory=list)
     topics: dict[str, dict[str, int]] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
+    plans: dict[str, str] = field(default_factory=dict)
 
     async def encode(self) -> bytes:
         """Write it, in slices."""
@@ -227,6 +238,8 @@ class GatewayState:
             yield "broker", broker
         for name, counts in self.topics.items():
             yield "topic", {"topic": name, "records": counts}
+        for topic, digest in self.plans.items():
+            yield "plan", {"topic": topic, "plan": digest}
         for row in self.rows:
             yield "row", row
 
@@ -236,6 +249,8 @@ class GatewayState:
             self.brokers.append(line.broker.model_dump())
         if line.topic is not None and len(self.topics) < SERIES_MAX:
             self.topics[line.topic.topic] = line.topic.records
+        if line.plan is not None and len(self.plans) < TOPICS_MAX:
+            self.plans[line.plan.topic] = shown(line.plan.plan)
         if line.row is not None and len(self.rows) < ROWS_MAX:
             self.rows.append(line.row.model_dump())
 
