@@ -170,3 +170,21 @@ def test_a_baseline_of_rows_is_about_the_same(rules, tmp_path, capsys, monkeypat
     assert cli.main(["audit", str(rules()), *options, "--baseline", str(baseline)]) == 2
     text = "Spark would start" if is_same else f"it is about rows of {source}, topic rows; name"
     assert text in capsys.readouterr().err
+
+
+def test_a_rule_that_no_row_can_meet_is_an_error_of_configuration(command, orders, rules):
+    file = rules()
+    file.write_text(file.read_text().replace("value.amount", "value.ammount"))
+    done = command("audit", file, "--input", orders, "--rows")
+    assert done.code == 2, done.err
+    error = f"{file}: policies.rules.rules.positive reads value.ammount, but there is no column"
+    assert [line for line in done.err.splitlines() if error in line] == [
+        f"error: audit_rows: {error} ammount, did you mean amount?; if it may be missing: "
+        "!has(value.ammount) || ..."
+    ]
+    assert "judged" not in done.out
+    file.write_text(file.read_text() + "policies.rules.mode=observe\n")
+    done = command("audit", file, "--input", orders, "--rows")
+    assert done.code == 0, done.err
+    assert "warning: every row gets an objection of a policy that only warns: " in done.err
+    assert f"{error} ammount" in done.err

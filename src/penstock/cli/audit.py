@@ -9,9 +9,11 @@ audit.file). Neither option needs Spark.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import tempfile
 import time
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -37,7 +39,7 @@ from penstock.jobs.locations import TABLE, TOPIC_OF_ROWS
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from penstock.cli.jobs.job import CommandJob
     from penstock.cli.jobs.spark_job import SparkJob
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
 
 _LINES_MAX: Final = 10
 _OF_TOPICS: Final = tuple(outcome for outcome in Outcome if outcome is not Outcome.DROPPED)
+_OF_ROWS: Final = "audit_rows: "
+"""What warnings of the function begin with."""
 _FOR_RECORDS: Final = ("topic", "input", "rows", "report", "compare", "baseline", "history")
 """Options that cannot be used with --topics."""
 _NOT_FOR_ROWS: Final = {
@@ -178,13 +182,26 @@ def _rows(options: argparse.Namespace) -> int:
     with policies_run():
         batch = options.records_policy_batch
         plan = load_plan(options.file, topic=options.topic, records_policy_batch=batch)
-    with rows_of(options, "judging") as rows, policies_run():
+    with rows_of(options, "judging") as rows, policies_run(), _warnings_shown():
         from penstock.spark import audit_rows  # noqa: PLC0415
 
         report = audit_rows(rows, plan, label=options.label)
     of_command = {"source": options.input, "fail_over": options.fail_over}
     about = report.about.model_copy(update=of_command)
     return conclude(options, report.model_copy(update={"about": about}), baseline)
+
+
+@contextlib.contextmanager
+def _warnings_shown() -> Iterator[None]:
+    """Print warnings of the functions of `penstock.spark` as those of commands."""
+    with warnings.catch_warnings(record=True) as caught_warnings:
+        yield
+    for each in caught_warnings:
+        text = str(each.message)
+        if text.startswith(_OF_ROWS):
+            warn(text.removeprefix(_OF_ROWS))
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
 def _read_raw(

@@ -15,7 +15,7 @@ from penstock.policies.data_contract.policy import CONTRACT, DataContract
 from penstock.policies.json_schema.documents import ROOT, SchemaDocuments, SchemaError, parsed
 from penstock.policies.json_schema.files import SchemaFiles
 from penstock.policies.json_schema.policy import JsonSchema, TopicChecks
-from penstock.policies.json_schema.settings import JsonSchemaSettings
+from penstock.policies.json_schema.settings import SCHEMA, JsonSchemaSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -107,6 +107,10 @@ class GivenSchema(JsonSchema):
     def _of(self, text: str) -> TopicChecks:
         del text
         return self._topic_checks
+
+    def _named(self, text: str) -> str:
+        del text
+        return SCHEMA
 
     def __reduce__(self) -> tuple[type[GivenSchema], tuple[SchemaDocuments]]:
         return type(self), (self._documents,)

@@ -19,8 +19,10 @@ Needs the packages of `penstock-kafka[json-schema]`.
 from __future__ import annotations
 
 import json
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.policies.asked import Asked
 from penstock.policies.by_columns import ByColumns
 from penstock.policies.json_paths import EVERY, PathTree, parse, split
 from penstock.policies.own_keys import accepts, names
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 FIELDS: Final = "fields"
 NULL_FIELDS: Final = "null.fields"
 NULL_VALUES: Final = "null.values"
+_WITH_ITEMS: Final = ("array", "object")
 _FIELDS_MOST: Final = 1000
 _STEPS_MOST: Final = 100
 _UNREADABLE: Final = object()
@@ -133,6 +136,14 @@ class Required(ByColumns):
         """Return a schema that only accepted values fit, for judges of columns; or why not."""
         del topic, text
         return self._check.column_schema or "a library judges it"
+
+    def asked_of_values(self, topic: str, text: str) -> Iterator[Asked]:
+        """Yield the fields that every value must have: those before the first `[*]` of a path."""
+        del topic, text
+        for path in self._paths.values():
+            names = tuple(takewhile(lambda step: isinstance(step, str), path))
+            if names:
+                yield Asked(FIELDS, field=names, types=_WITH_ITEMS if names != path else ())
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
         """Configure native threads to judge as `all_fit` does; return whether that is possible."""

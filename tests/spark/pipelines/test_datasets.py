@@ -199,3 +199,24 @@ def test_an_update_judges_the_rows_that_it_writes(project, spark):
             all_outcomes = {1: "refused", 2: "refused", 3: "accepted"}
             assert outcomes == {id_: all_outcomes[id_] for id_ in range(1, number + 1)}
     assert counts(project, spark, "named") == {"read": ("keep", 3, 0)}, "the table's own columns"
+
+
+MISTAKEN = """
+@dp.table
+@dp.expect("any", "id IS NOT NULL")
+@dp.expect_or_drop("positive", dp.cel("value.ammount >= 0"))
+def orders():
+    return spark.readStream.table("raw")
+"""
+
+
+def test_a_rule_of_the_wire_that_no_row_can_meet_is_an_error(project):
+    """Where the update runs: a query function must not look at columns."""
+    project.define(HEAD + MISTAKEN)
+    project.add({"id": 1, "amount": 5})
+    done = project.run()
+    assert done.returncode != 0
+    expected = (
+        "orders: the expectation 'positive': rules.positive reads value.ammount, but there is"
+    )
+    assert f"{expected} no column ammount, did you mean amount?" in done.stdout + done.stderr

@@ -21,6 +21,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from penstock.policies.asked import Asked
 from penstock.policies.own_keys import accepts
 from penstock.policies.rule_objections import RuleObjection
 from penstock.policy import (
@@ -110,6 +111,7 @@ class DataContract(Policy):
         name = configs.get(CONTRACT, "").strip()
         if not name:
             raise ValueError(f"{CONTRACT} must name a file, like {CONTRACT}=orders.odcs.yaml")
+        self._file = name
         self._null_values = accepts(configs, NULL_VALUES, "accept")
         try:
             import penstock.policies.data_contract.document  # noqa: F401, PLC0415 - an extra
@@ -170,6 +172,16 @@ class DataContract(Policy):
         """
         del text
         return self._object_of(topic).check.column_schema or "a library judges it"
+
+    def asked_of_values(self, topic: str, text: str) -> Iterator[Asked]:
+        """Yield the fields that every value must have.
+
+        Raises:
+            ValueError: The contract has no object for the topic.
+        """
+        del text
+        for field, types in self._object_of(topic).check.asked_fields:
+            yield Asked(f"{CONTRACT}={self._file}", field=field, types=types)
 
     def not_judged(self, topic: str) -> Sequence[NotJudged]:
         """Return the contract's rules about a topic that are not judged record by record.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.policies.by_columns import NativeJudge
+    from penstock.policies.json_schema.asked_fields import AskedField
     from penstock.policies.json_schema.column_schema import ColumnSchema
     from penstock.policies.json_schema.documents import SchemaDocuments
     from penstock.policies.json_schema.reasons import Reason, Texts
@@ -37,6 +38,11 @@ class Check(Protocol):
     @property
     def column_schema(self) -> ColumnSchema | None:
         """The schema for judges of columns; None where only this can judge by it."""
+        ...
+
+    @property
+    def asked_fields(self) -> Iterable[AskedField]:
+        """The fields that every object must have, and their types."""
         ...
 
     def judge_natively(

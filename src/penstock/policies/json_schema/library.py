@@ -14,6 +14,7 @@ import jsonschema_rs
 import orjson
 
 from penstock.policies.explanations import NO_REASON, Explanations
+from penstock.policies.json_schema.asked_fields import asked_fields
 from penstock.policies.json_schema.dialects import METASCHEMAS
 from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.ecma import Translation
@@ -25,6 +26,7 @@ from penstock.policies.json_schema.work import work_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from penstock.policies.json_schema.asked_fields import AskedField
     from penstock.policies.json_schema.documents import SchemaDocuments
     from penstock.policies.json_schema.reasons import Reason, Texts
     from penstock.policies.json_schema.work import SchemaWork
@@ -54,6 +56,7 @@ class LibraryCheck:
             SchemaError: It is not a valid schema, refers to a missing schema, or is too large.
         """
         files.problem = ""
+        self._files = files
         self._translation = Translation(is_native=False)
         check_schema(files, files.schema)
         try:
@@ -105,6 +108,11 @@ class LibraryCheck:
             for error in islice(self._validator.iter_errors(document), _REASONS_MOST)
             for reason in (named_reason(error, self.work.names),)
         )
+
+    @property
+    def asked_fields(self) -> Iterator[AskedField]:
+        """The result of `check.Check.asked_fields`."""
+        return asked_fields(self._files.schema, self._files.draft)
 
     def judge_natively(self, *_: object, **__: object) -> bool:
         """Return that native threads do not judge by it."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jsonschema_rs
 
 from penstock import _native
+from penstock.policies.json_schema.asked_fields import asked_fields
 from penstock.policies.json_schema.column_schema import ColumnSchema, names_read
 from penstock.policies.json_schema.dialects import METASCHEMAS, draft_of_uri, uri_of
 from penstock.policies.json_schema.documents import SchemaError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from penstock.policies.by_columns import NativeJudge
+    from penstock.policies.json_schema.asked_fields import AskedField
     from penstock.policies.json_schema.documents import SchemaDocuments
     from penstock.policies.json_schema.reasons import Reason, Texts
 
@@ -71,6 +73,11 @@ class NativeCheck:
         is_linear = library is None or library.work.is_linear
         fields = names_read(files.schema) if is_linear else None
         return ColumnSchema(files.schema, files.draft, self._formats, fields)
+
+    @property
+    def asked_fields(self) -> Iterator[AskedField]:
+        """The result of `check.Check.asked_fields`."""
+        return asked_fields(self._files.schema, self._files.draft)
 
     def judge_natively(
         self, judge: NativeJudge, *, keys: bool, accepts_null: bool, longest: int | None = None

@@ -27,6 +27,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from penstock.policies.asked import Asked
 from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.files import SchemaFiles
 from penstock.policies.json_schema.settings import (
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from penstock.policies.json_schema.column_schema import ColumnSchema
     from penstock.policy import RecordProxy, TopicMetadata
 
+VALIDATION_POLICY: Final = "record.validation.policy"
 _TEXTS_KEPT: Final = 1000
 _SHOWN_MOST: Final = 20
 
@@ -184,6 +186,23 @@ class JsonSchema(Policy):
             return "it judges more than values"
         return value.column_schema or "its schema refers to a metaschema"
 
+    def asked_of_values(self, topic: str, text: str) -> Iterator[Asked]:
+        """Yield the fields that every value must have.
+
+        Raises:
+            ValueError: A schema is missing or cannot be used.
+        """
+        del topic
+        check = self._of(text).value
+        where = self._named(text)
+        for field, types in () if check is None else check.asked_fields:
+            yield Asked(where, field=field, types=types)
+
+    def _named(self, text: str) -> str:
+        """Return the key that names the schema, with its value."""
+        own = self._settings.schema
+        return f"{SCHEMA}={own}" if own else f"{VALIDATION_POLICY}={text}"
+
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
         """Configure native threads to judge as `all_fit` does; return whether that is possible.
 
@@ -278,7 +297,7 @@ class _Compiler:
         return TopicChecks(checks.get("key"), checks.get("value"))
 
     def _find_unread_words(self, files: SchemaFiles) -> None:
-        key = SCHEMA if self._settings.schema else "record.validation.policy"
+        key = SCHEMA if self._settings.schema else VALIDATION_POLICY
         for sentence in unread_words(files.documents):
             if len(self.unread_words) == _SHOWN_MOST:
                 break

@@ -240,7 +240,8 @@ def with_checks(frame: DataFrame, expectations: Sequence[Expectation], dataset: 
         if isinstance(expectation.constraint, str):
             continue
         name = f"verdict_{position}"
-        verdict = verdict_on(functions.col(ROW), expectation.constraint)
+        title = f"{dataset}: the expectation {expectation.description!r}"
+        verdict = verdict_on(functions.col(ROW), expectation.constraint, title)
         # With withColumn(), a server would analyse the frame: see pipelines.
         rows = rows.select("*", verdict.alias(name))
         is_met = functions.col(name)["outcome"] == Outcome.ACCEPTED.value

@@ -19,12 +19,14 @@ from penstock.jobs.evaluation import evaluator_of, task_ended
 from penstock.spark.frames.arrow_records import ArrowRecords, runs, verdict_with_objections
 from penstock.spark.rows.columns.row_texts import row_texts
 from penstock.spark.rows.columns.schema_judge import SchemaJudge
+from penstock.spark.rows.row_types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.jobs.evaluation import Evaluator
     from penstock.spark.rows.plan import RowPlan
+    from penstock.spark.rows.row_types import TypesCheck
 
 Arrays = tuple[pa.Array, ...]
 _PARTITION: Final = 0
@@ -67,12 +69,13 @@ def _judged(evaluator: Evaluator, parts: Mapping[str, pa.Array], topic: str | No
 
 
 def verdicts(
-    plan: RowPlan, names: Sequence[str]
+    plan: RowPlan, names: Sequence[str], types_check: TypesCheck | None = None
 ) -> Callable[[Iterator[Arrays]], Iterator[pa.Array]]:
     """Make the function that Spark calls once in each task, with some parts of rows.
 
     Args:
         names: The parts that come, in their order.
+        types_check: Checks the part `TYPES`; None if it does not come.
     """
     records = plan.records
 
@@ -82,6 +85,9 @@ def verdicts(
             # Spark passes a single column as itself.
             columns = (arrays,) if len(names) == 1 else arrays
             parts = dict(zip(names, columns, strict=True))
+            types = parts.pop(TYPES, None)
+            if types_check is not None and types is not None:
+                types_check.check(types)
             decisions = judged_rows(evaluator, plan, parts)
             yield verdict_with_objections(len(parts["value"]), decisions)
         task_ended()

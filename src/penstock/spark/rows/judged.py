@@ -6,6 +6,7 @@ it, its workers get columns; else, and always within a declarative pipeline, the
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -18,19 +19,24 @@ from penstock.engine.verdict import Outcome
 from penstock.spark.execution.interpreters import check_workers
 from penstock.spark.frames.added_columns import is_in_pipeline
 from penstock.spark.rows.batches import TEMPORARY, rows_with_verdicts, verdicts
-from penstock.spark.rows.columns.conditions import fault_of
+from penstock.spark.rows.columns.faults import faults_of
 from penstock.spark.rows.columns.ways import columns_to_judge
 from penstock.spark.rows.observed import check_observation, observed
 from penstock.spark.rows.plan import row_plan_of
+from penstock.spark.rows.row_types import TYPES, TypesCheck, types_of
 from penstock.spark.rows.values import VALUE, VERDICT, RecordColumns, json_of, quoted, value_of
 from penstock.spark.verdicts import VERDICT_WITH_OBJECTIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame, Observation
 
     from penstock.jobs.plan import RecordPlan
+    from penstock.spark.rows.columns.faults import Demand
     from penstock.spark.rows.plan import RowPlan
 
+_ONLY_WARNED: Final = "every row gets an objection of a policy that only warns"
 _ZONE: Final = "spark.sql.session.timeZone"
 _PYSPARK: Final = "pyspark."
 _ARROW_UDF: Final[Any] = getattr(pandas_functions, "arrow_udf", None)
@@ -123,9 +129,15 @@ def _judged(
     try:
         value = value_to_judge(frame, row_plan, columns)
         parts = {VALUE: value, **columns.arguments()}
-        judged_rows = (
-            _by_column(frame, row_plan, parts) if _ARROW_UDF else _by_rows(frame, row_plan, parts)
-        )
+        if _ARROW_UDF:
+            types_check = None
+            if not _is_known(frame):
+                demands, others = _demands(row_plan, columns), set(filter(None, columns))
+                types_check = TypesCheck(function, demands, others)
+            verdict = _verdict(parts, row_plan, F.struct("*"), types_check).alias(VERDICT)
+            judged_rows = frame.select("*", verdict)
+        else:
+            judged_rows = _by_rows(frame, row_plan, parts)
     except AnalysisException as error:
         if "CANNOT_DROP_ALL_FIELDS" not in str(error):
             raise
@@ -194,8 +206,8 @@ def check_columns(frame: DataFrame, plan: RowPlan, columns: RecordColumns, funct
         columns: Those that are not part of the value.
 
     Raises:
-        ConfigurationError: A column is missing or there twice, or a condition of the plan cannot
-            have a result for its type.
+        ConfigurationError: A column is missing or there twice, or no row can have what a policy
+            asks.
     """
     if not _is_known(frame):
         return
@@ -204,8 +216,18 @@ def check_columns(frame: DataFrame, plan: RowPlan, columns: RecordColumns, funct
     except PySparkException:  # it says so where the frame is evaluated
         return
     columns.check_fields(fields, function)
-    if fault := fault_of(plan.conditions, fields, set(filter(None, columns))):
-        raise ConfigurationError(f"{function}: {fault}")
+    faults = faults_of(_demands(plan, columns), fields, set(filter(None, columns)))
+    if faults.error:
+        raise ConfigurationError(f"{function}: {faults.error}")
+    if faults.warning:  # the caller is at a varying depth
+        warnings.warn(f"{function}: {_ONLY_WARNED}: {faults.warning}", stacklevel=1)
+
+
+def _demands(plan: RowPlan, columns: RecordColumns) -> Sequence[Demand]:
+    """Return what is asked of each row, whichever topic a column says that it is of."""
+    if columns.topic is None:
+        return plan.demands
+    return [each for each in plan.demands if each.is_for_rows and each.asked.condition is not None]
 
 
 def _check_verdict(frame: DataFrame, function: str) -> None:
@@ -227,23 +249,33 @@ def _check_verdict(frame: DataFrame, function: str) -> None:
         )
 
 
-def verdict_on(row: Column, plan: RowPlan) -> Column:
+def verdict_on(row: Column, plan: RowPlan, title: str) -> Column:
     """Return the verdict on a row that is a struct, for PySpark 4.1 and newer.
 
     It is evaluated again wherever it is used in another expression.
+
+    Args:
+        title: What judges the rows, for errors.
     """
-    return _verdict({VALUE: json_of(row, plan.nulls)}, plan)
+    types_check = TypesCheck(title, plan.demands)
+    return _verdict({VALUE: json_of(row, plan.nulls)}, plan, row, types_check)
 
 
-def _verdict(parts: dict[str, Column], plan: RowPlan) -> Column:
-    function = _ARROW_UDF(verdicts(plan, list(parts)), VERDICT_WITH_OBJECTIONS)
+def _verdict(
+    parts: dict[str, Column], plan: RowPlan, row: Column, types_check: TypesCheck | None
+) -> Column:
+    """Return the verdict on rows.
+
+    Args:
+        row: The whole row, as a struct.
+        types_check: Checks its columns in the workers; None if they have been checked.
+    """
+    if types_check is not None and types_check.demands:
+        parts = {**parts, TYPES: types_of(row)}
+    function = _ARROW_UDF(verdicts(plan, list(parts), types_check), VERDICT_WITH_OBJECTIONS)
     # Spark evaluates a deterministic function again wherever its result is used.
     verdict: Column = function.asNondeterministic()(*parts.values())
     return verdict
-
-
-def _by_column(frame: DataFrame, plan: RowPlan, parts: dict[str, Any]) -> DataFrame:
-    return frame.select("*", _verdict(parts, plan).alias(VERDICT))
 
 
 def _by_rows(frame: DataFrame, plan: RowPlan, parts: dict[str, Any]) -> DataFrame:

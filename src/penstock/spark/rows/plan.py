@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import isroutine
 from pathlib import Path
@@ -18,21 +18,26 @@ from penstock.configuration.policies import NAMES, NamedPolicy
 from penstock.configuration.policy_classes import PolicyClass
 from penstock.configuration.topic_keys import POLICIES, RECORDS_POLICY
 from penstock.engine.chain import Chain
+from penstock.jobs.asked import asked_of_values
 from penstock.jobs.evaluation import Evaluator
 from penstock.jobs.locations import TOPIC_OF_ROWS
 from penstock.jobs.plan import RecordPlan, plan_of
+from penstock.spark.rows.columns.faults import Demand
 from penstock.spark.rows.pickled import pickled
 from penstock.spark.rows.values import NULLS
 
 if TYPE_CHECKING:
     from penstock.configuration import PolicyConfiguration
+    from penstock.jobs.asked import AskedByPolicy
+    from penstock.policies.asked import Asked
     from penstock.policies.json_schema.column_schema import ColumnSchema
     from penstock.policies.rules.policy import Rules
-    from penstock.policies.schema_policy.rules.checked import Tree
 
 _RULES: Final = "penstock.policies.Rules"
 _SCHEMA: Final = "penstock.policies.JsonSchema"
 _CONTRACT: Final = "penstock.policies.DataContract"
+_ARGUMENTS: Final = frozenset({"rules", "schema", "contract"})
+"""The arguments of `plan` whose policies are named like them."""
 _RULE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _RULE_PREFIX: Final = "rules."
 _NO_ARGUMENTS: Final = "cannot be instantiated without arguments"
@@ -48,14 +53,14 @@ class RowPlan:
         nulls: What becomes of a null column: `null`, or `missing`.
         column_schemas: For each policy the schema by which it may judge columns, or why it needs
             the value of each row.
-        conditions: The conditions that were given to `plan`, by the names of their rules.
+        demands: What the policies of the topic ask of every value.
     """
 
     records: RecordPlan
     topic: str | None
     nulls: str = NULLS[0]
     column_schemas: Mapping[str, ColumnSchema | str] = field(default_factory=dict)
-    conditions: Mapping[str, Tree] = field(default_factory=dict)
+    demands: Sequence[Demand] = ()
 
     def __repr__(self) -> str:
         """Say how each policy judges rows."""
@@ -128,7 +133,6 @@ def plan(
     """
     _check(topic, nulls)
     of_rules = _given_rules(rules)
-    conditions = {each.name: each.tree for each in of_rules.conditions} if of_rules else {}
     named = [*_named_rules(of_rules, rules), *_named_schema(schema), *_named_contract(contract)]
     named += _named_classes(policies, {policy.name for policy, _ in named})
     if not named:
@@ -141,10 +145,21 @@ def plan(
     }
     try:
         records = plan_of(configuration, pickled(sent_policies))
-        row_plan = RowPlan(records, topic, nulls, conditions=conditions)
+        row_plan = RowPlan(records, topic, nulls)
     except ConfigurationError as error:
         raise ConfigurationError(_text(str(error), configuration)) from None
-    return replace(row_plan, column_schemas=_column_schemas(row_plan))
+    demands = [
+        Demand(_of_argument(each), each.mode, is_for_rows=True)
+        for each in asked_of_values(records, topic)
+    ]
+    return replace(row_plan, column_schemas=_column_schemas(row_plan), demands=demands)
+
+
+def _of_argument(asked: AskedByPolicy) -> Asked:
+    """Return what a policy asks, named as an argument of `plan`."""
+    where = asked.asked.where
+    is_own = asked.policy in _ARGUMENTS
+    return asked.asked._replace(where=where if is_own else f"{asked.policy}: {where}")
 
 
 def row_plan_of(value: Any, function: str, *, has_topics: bool | None = None) -> RowPlan:
@@ -171,9 +186,20 @@ def row_plan_of(value: Any, function: str, *, has_topics: bool | None = None) ->
             f"which the rows are of{column}"
         )
     row_plan = RowPlan(value, topic)
-    if topic is None or not _is_built_in(value.policies):
+    if topic is None:
+        return row_plan
+    row_plan = replace(row_plan, demands=list(_demands(value, topic)))
+    if not _is_built_in(value.policies):
         return row_plan
     return replace(row_plan, column_schemas=_column_schemas(row_plan))
+
+
+def _demands(plan: RecordPlan, topic: str) -> Iterator[Demand]:
+    """Yield what the policies of a file ask, named by its keys."""
+    for policy, mode, asked in asked_of_values(plan, topic):
+        prefix = f"{NAMES}.{policy}." if policy else ""
+        where = f"{plan.path}: {prefix}{asked.where}"
+        yield Demand(asked._replace(where=where), mode, is_for_rows=False)
 
 
 def _is_built_in(policies: PolicyConfiguration) -> bool:

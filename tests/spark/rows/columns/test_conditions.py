@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import types as T
 
 from penstock.spark import plan
-from penstock.spark.rows.columns.conditions import fault_of
+from penstock.spark.rows.columns.faults import faults_of
 
 CUSTOMER = T.StructType([T.StructField("name", T.StringType()), T.StructField("age", T.LongType())])
 FIELDS = [
@@ -26,7 +26,7 @@ FIELDS = [
 
 
 def fault(condition, others=()):
-    return fault_of(plan(rules={"a": condition}).conditions, FIELDS, set(others))
+    return faults_of(plan(rules={"a": condition}).demands, FIELDS, set(others)).error
 
 
 @pytest.mark.parametrize(
@@ -98,5 +98,5 @@ def test_parts_of_the_record_are_not_in_the_value():
 
 
 def test_a_frame_without_columns():
-    conditions = plan(rules={"a": "value.id > 0"}).conditions
-    assert "no column id; if it may be missing" in fault_of(conditions, [], set())
+    demands = plan(rules={"a": "value.id > 0"}).demands
+    assert "no column id; if it may be missing" in faults_of(demands, [], set()).error
