@@ -25,7 +25,7 @@ from penstock.cli.jobs.arguments import (
     add_source_arguments,
     ratio,
 )
-from penstock.cli.jobs.job import show_counts, warn
+from penstock.cli.jobs.job import show_counts, show_plans, warn
 from penstock.cli.jobs.local_job import LocalJob
 from penstock.cli.jobs.row_input import add_rows_arguments, check_rows_options, rows_of
 from penstock.cli.jobs.spark_job import job, on_spark
@@ -168,6 +168,9 @@ def run(options: argparse.Namespace) -> int:
         with policies_run():
             contracts = measure_contracts(options, command_job, plan, topics, ranges)
         about = _about(options, command_job, topics, (plan, other), ranges, coverage)
+        if not topics:
+            of_files = plan.digests_of(sorted(filter(None, counts.by_topic())))
+            about = about.model_copy(update={"plans": of_files})
         report = summarize(counts, about).model_copy(update={"contracts": contracts})
         return conclude(options, report, baseline)
 
@@ -440,6 +443,7 @@ def _print(report: Report) -> None:
     outcomes = {outcome.value: getattr(report, outcome) for outcome in OF_RECORDS}
     source, unit = report.about.source, report.about.unit
     print(f"{source}: {report.judged:,} {unit} judged: {show_counts(outcomes)}")
+    show_plans(report.about.plans)
     if not report.judged:
         where = "; see --from and --to" if report.about.is_topic else ""
         warn(f"{source}: there are no {unit} to judge{where}")

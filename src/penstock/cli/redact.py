@@ -16,7 +16,7 @@ from penstock.cli.jobs.arguments import (
     add_writing_arguments,
     location,
 )
-from penstock.cli.jobs.job import show_counts
+from penstock.cli.jobs.job import show_counts, show_plans
 from penstock.cli.jobs.raw_jobs import check_writing_arguments, is_between_topics, run_writing_job
 from penstock.cli.jobs.row_jobs import RowSource
 from penstock.cli.jobs.spark_job import job
@@ -57,7 +57,8 @@ def run(options: argparse.Namespace) -> int:
         target = options.target
         _interceptors_of(command_job.plan_without_topics())  # before the cluster is contacted
         topics = command_job.sources((target,))
-        plan = _interceptors_of(command_job.plan(topics))
+        whole_plan = command_job.plan(topics)
+        plan = _interceptors_of(whole_plan)
         ranges = command_job.ranges(topics)
         if is_between_topics(topics, [target]):
             targets = {ACCEPTED: target}
@@ -70,6 +71,7 @@ def run(options: argparse.Namespace) -> int:
             counts, reasons = command_job.rows.redact(source, plan, target)
         print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
         _print_failures(reasons)
+        show_plans(whole_plan.digests_of(topic.name for topic in topics))
         return ExitCode.CHECK_FAILED if counts[Outcome.FAILED] else ExitCode.DONE
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.arguments import add_job_arguments, location
-from penstock.cli.jobs.job import show_counts, warn
+from penstock.cli.jobs.job import show_counts, show_plans, warn
 from penstock.cli.jobs.row_jobs import LetterRanges, Letters, RowSource
 from penstock.cli.jobs.spark_job import job
 from penstock.cli.output.policy_output import policies_run
@@ -82,6 +82,8 @@ def run(options: argparse.Namespace) -> int:
             return _between_topics(options, command_job, plan, topics)
         found_letters, counts = _through_rows(options, command_job, plan, parked, topics)
         print(f"{dead_letters}: {show_counts(counts)}" + _dry(options))
+        if not target.is_folder:
+            show_plans(plan.digests_of([target.name]))
         _show_others(found_letters)
         return ExitCode.DONE
 
@@ -189,6 +191,7 @@ def _between_topics(
             there, command_job.runner, shown=command_job.progress.phase
         ).counts
     print(f"{options.dead_letters}: {show_counts(outcomes_of(counts))}" + _dry(options))
+    show_plans(plan.digests_of([options.target.name]))
     _show_others(letters)
     refused = refused_by_broker(counts)
     for reason, count in refused:

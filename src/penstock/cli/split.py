@@ -20,7 +20,7 @@ from penstock.cli.jobs.arguments import (
     location_or_table,
 )
 from penstock.cli.jobs.frame_stream import run_frame_stream
-from penstock.cli.jobs.job import show_counts
+from penstock.cli.jobs.job import show_counts, show_plans
 from penstock.cli.jobs.raw_jobs import (
     are_topics,
     check_writing_arguments,
@@ -89,10 +89,12 @@ def _batch(options: argparse.Namespace, command_job: CommandJob) -> int:
         task_counts = run_writing_job(options, command_job, topics, ranges, plan, locations, what)
         print(f"{options.topic}: {show_counts(by_outcome(task_counts.outcomes))}")
         print(f"accepted in {options.accepted}, the others in {options.rejected}")
+        show_plans(plan.digests_of(topic.name for topic in topics))
         return ExitCode.DONE
     counts = command_job.rows.split(RowSource(topics, ranges, options.input or ""), plan, locations)
     print(f"{options.topic or options.input}: {show_counts(counts)}")
     print(f"accepted in {options.accepted}, the others in {options.rejected}")
+    show_plans(plan.digests_of(topic.name for topic in topics))
     targets = (options.accepted, options.rejected)
     has_table = any(target.is_table for target in targets)
     if any(target.is_topic for target in targets) and not has_table:

@@ -22,14 +22,14 @@ from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDAT
 from penstock.engine.objections import BatchPolicy, RecordPolicy
 from penstock.engine.plans.declared import classes_here, declared_here
 from penstock.engine.plans.plan import NO_SETTINGS, Plan
-from penstock.engine.plans.plan_digest import PlanDigests
+from penstock.engine.plans.plan_digest import HEX_DIGITS, PlanDigests
 from penstock.jobs import policy_retries
 from penstock.kafka.records.batch import MAX_RECORDS
 from penstock.kafka.records.uncompressed import BatchLimits
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from uuid import UUID
 
     from penstock.configuration import Configuration, PolicyConfiguration
@@ -143,13 +143,25 @@ class RecordPlan:
         return Plan(self.policies).for_topic(topic, own) is not None
 
     def digest(self, topic: str) -> str:
-        """Return the digest of a topic's plan; empty if the topic has no policy."""
+        """Return the digest of a topic's plan; empty if the topic has no policy.
+
+        It is that of `penstock check` for the file. Policies that no file has are part of it.
+        """
         plan = Plan(self.policies)
         plan.set_interceptor_patterns(self.patterns)
         if self.digests is not None:
             plan.set_digests(self.digests)
         topic_plan = plan.for_topic(topic, self.topic_settings.get(topic, NO_SETTINGS))
-        return "" if topic_plan is None else topic_plan.digest
+        digest = "" if topic_plan is None else topic_plan.digest
+        if not digest or not self.pickled_policies:
+            return digest
+        all_of_it = hashlib.sha256(digest.encode() + self.pickled_policies).hexdigest()
+        return all_of_it[:HEX_DIGITS] + digest[HEX_DIGITS:]  # also what says that it is incomplete
+
+    def digests_of(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return the digests of the plans of topics, without those that have no policy."""
+        digests = {topic: self.digest(topic) for topic in topics}
+        return {topic: digest for topic, digest in digests.items() if digest}
 
     def interceptors_only(self) -> RecordPlan:
         """Return the plan without policies that refuse.

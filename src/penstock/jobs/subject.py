@@ -42,6 +42,7 @@ def subject_of(
         lost=_entries(coverage.lost if coverage else ()),
         file=str(plan.path),
         fingerprint=plan.fingerprint,
+        plans=plan.digests_of(topics),
         keys=keys_in_force(plan.policies.properties, tuple(topics), plan.policies.topic_keys),
         other=None if other is None else str(other.path),
         seconds=round(seconds, 1),

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from penstock.configuration import ConfigurationError
 from penstock.spark import split
 from tests.integration.reading import read_topic
+from tests.jobs.digests import of_wire
 from tests.limits import HANGS_S
 from tests.spark.conftest import NO_BAD
 from tests.spark_connector import read_by_connector
@@ -163,3 +164,15 @@ def test_a_single_topic(rows, plan):
     assert (row.topic, dict(row.headers)["__dlq.errors.topic"]) == ("t", b"t")
     assert [reason.topic for reason in seen.get["reasons"]] == ["t"]
     assert seen.get["refused"] == 1
+
+
+def test_dead_letters_have_the_digest_of_the_plan_on_the_wire(spark, rows, configured):
+    """Of frames, of frames written to folders, and of the plan that check prints."""
+    from penstock.spark import load_plan
+
+    file = configured()
+    checked = of_wire(file, "t")
+    for loaded in (load_plan(file), load_plan(file, topic="t")):
+        _, rejected = split(rows(b"bad", b"good"), loaded)
+        [letter] = rejected.collect()
+        assert dict(letter.headers)["__dlq.plan"].decode() == checked

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs.job import show_counts, warn
+from penstock.cli.jobs.job import show_counts, show_plans, warn
 from penstock.cli.jobs.row_jobs import only
 from penstock.cli.jobs.split_stream import BATCH_RECORDS, publishing
 from penstock.cli.process.background import in_background, is_done
@@ -85,6 +85,7 @@ def _prepared(
 
     topics = spark_job.sources((options.accepted, options.rejected))
     plan = spark_job.plan(topics)
+    show_plans(plan.digests_of(topic.name for topic in topics), sys.stderr)
     starts = spark_job.cluster.ranges(topics, options.start)
     locations = {ACCEPTED: options.accepted, REJECTED: options.rejected}
     sinks = spark_job.sinks(locations, letters=(REJECTED,))

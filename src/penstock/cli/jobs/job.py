@@ -7,7 +7,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from penstock.cli.checks.topic_settings import settings_of
 from penstock.cli.output.policy_output import policies_run
@@ -212,6 +212,21 @@ def warn_of_base64(files: ListedFiles) -> None:
             "because the first 1,000 all look like it; write texts that are not base64 to Parquet "
             "files"
         )
+
+
+def show_plans(digests: Mapping[str, str], file: TextIO | None = None) -> None:
+    """Print which plans judge, as `penstock check` does; those of several topics with the topics.
+
+    Args:
+        digests: The digest of each topic's plan.
+        file: Where to; by default standard output.
+    """
+    by_digest: dict[str, list[str]] = {}
+    for topic, digest in digests.items():
+        by_digest.setdefault(digest, []).append(topic)
+    for digest, topics in by_digest.items():
+        names = f": {', '.join(topics)}" if len(digests) > 1 else ""
+        print(f"plan {digest}{names}", file=file, flush=True)
 
 
 def show_counts(counts: Mapping[str, Any]) -> str:

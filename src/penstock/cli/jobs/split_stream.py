@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs.arguments import positive_number
-from penstock.cli.jobs.job import show_counts, warn
+from penstock.cli.jobs.job import show_counts, show_plans, warn
 from penstock.cli.jobs.raw_jobs import are_topics, writing_job
 from penstock.cli.jobs.stream_lines import StreamLines, one_line
 from penstock.cli.output.policy_output import policies_run
@@ -226,6 +226,7 @@ def _work(
     from penstock.spark.streams.work import StreamWork  # noqa: PLC0415
 
     plan = spark_job.plan(topics)
+    show_plans(plan.digests_of(topic.name for topic in topics), sys.stderr)
     task = writing_task(spark_job.there, requested, topics, (), plan, job, KnownPositions({}, {}))
 
     def plan_of(topics_by_name: Mapping[str, Topic]) -> RecordPlan:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _FORM: Final = 1
 """Of the text that is digested."""
-_HEX_DIGITS: Final = 12
+HEX_DIGITS: Final = 12
 _DIGESTS_MAX: Final = 10_000
 INCOMPLETE: Final = "?"
 """Behind a digest without the content of some file, which could not be read."""
@@ -122,7 +122,7 @@ class PlanDigests:
         unreadable: list[str] = []
         text = json.dumps(self._canonical(plan, unreadable), sort_keys=True)
         self.unreadable |= dict.fromkeys(unreadable)
-        digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_HEX_DIGITS]
+        digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:HEX_DIGITS]
         return f"{digest}{INCOMPLETE}" if unreadable else digest
 
     @property

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import (
@@ -272,6 +273,8 @@ class About(Entry):
         lost: Offsets of the ranges that were removed before they were read.
         file: The configuration file.
         fingerprint: A hash of everything that its verdicts depend on.
+        plans: The digest of each topic's plan, as `penstock check` prints it; missing in reports of
+            earlier versions.
         keys: The keys of the file that enable policies for the topics, with their values.
         other: The file it was compared with, or None.
         fail_over: The largest share of records that may be turned away, or None.
@@ -290,6 +293,7 @@ class About(Entry):
     lost: tuple[RangeEntry, ...] = ()
     file: str
     fingerprint: str
+    plans: Mapping[str, str] = Field(default_factory=dict)
     keys: tuple[str, ...] = ()
     other: str | None = None
     fail_over: float | None = None

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from pyspark.sql import types as T  # noqa: N812
 
 from penstock.engine.verdict import REJECTED, Outcome, PolicyVerdict
+from penstock.jobs.evaluation import evaluator_of
 from penstock.jobs.rows.arrow import headers_array, rows_of
 from penstock.jobs.rows.far_times import in_row
 from penstock.jobs.rows.letters import DeadLetters
@@ -29,7 +30,7 @@ from penstock.spark.values.value_column import PARSED
 from penstock.spark.verdicts import needed_columns, with_verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -75,7 +76,7 @@ def outgoing_records(
 
     def run(batches: Batches) -> Batches:
         rows = _with_originals(batches) if replacing else batches
-        records = outgoing(parse(judge(rows)))
+        records = outgoing(parse(judge(rows)), partial(_digest, plan, topic))
         return records if keeps_originals or not replacing else _without_originals(records)
 
     originals = map(_ORIGINAL_FIELD, ORIGINALS.values()) if keeps_originals else ()
@@ -120,7 +121,9 @@ def parsed_again(
     parse = parsing(column, plan, topic)
     schema = T.StructType([*bare.schema.fields, column.parsed])
     # Several jobs read it, and a registry is not always there.
-    return bare.mapInArrow(lambda batches: outgoing(parse(batches)), schema).localCheckpoint()
+    digest_of = partial(_digest, plan, topic)
+    outgoing_again = bare.mapInArrow(lambda batches: outgoing(parse(batches), digest_of), schema)
+    return outgoing_again.localCheckpoint()
 
 
 def written(judged_rows: DataFrame) -> DataFrame:
@@ -128,22 +131,30 @@ def written(judged_rows: DataFrame) -> DataFrame:
     return judged_rows.where(F.col(SINK).isNotNull()).drop("verdict", *ORIGINALS.values())
 
 
-def outgoing(batches: Batches) -> Batches:
+def _digest(plan: RecordPlan, one_topic: str | None, topic: str | None) -> str:
+    """Return the digest of the plan by which this process judges a topic's records."""
+    return evaluator_of(plan).digest(topic if one_topic is None else one_topic)
+
+
+def outgoing(batches: Batches, digest_of: Callable[[str | None], str]) -> Batches:
     """Return judged records with their sinks: `ACCEPTED`, `REJECTED`, or null if left out.
 
     Records that have the sink of dead letters already stay as they are.
 
     Args:
         batches: Kafka's columns, `verdict`, and `ORIGINALS` if there are interceptors.
+        digest_of: Returns the digest of a topic's plan.
     """
     letters = DeadLetters()
     for batch in batches:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        columns |= _with_sinks(columns, letters)
+        columns |= _with_sinks(columns, letters, digest_of)
         yield pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
-def _with_sinks(columns: Mapping[str, pa.Array], letters: DeadLetters) -> dict[str, pa.Array]:
+def _with_sinks(
+    columns: Mapping[str, pa.Array], letters: DeadLetters, digest_of: Callable[[str | None], str]
+) -> dict[str, pa.Array]:
     """Return the columns that change."""
     outcomes = pc.struct_field(columns["verdict"], "outcome")
     is_letter = pc.is_in(outcomes, _REJECTED)
@@ -153,12 +164,15 @@ def _with_sinks(columns: Mapping[str, pa.Array], letters: DeadLetters) -> dict[s
         is_letter = pc.and_(is_letter, pc.equal(columns[SINK], ACCEPTED))
     positions = pc.indices_nonzero(is_letter)
     if len(positions):
-        new_columns |= _letters(columns, positions, letters)
+        new_columns |= _letters(columns, positions, letters, digest_of)
     return new_columns
 
 
 def _letters(
-    columns: Mapping[str, pa.Array], positions: pa.Array, letters: DeadLetters
+    columns: Mapping[str, pa.Array],
+    positions: pa.Array,
+    letters: DeadLetters,
+    digest_of: Callable[[str | None], str],
 ) -> dict[str, pa.Array]:
     """Return keys, values and headers, in which those of refused records are replaced."""
     record_columns = {name: column.take(positions) for name, column in columns.items()}
@@ -167,7 +181,7 @@ def _letters(
             record_columns[name] = record_columns[original]
     verdicts = map(_verdict, record_columns["verdict"].to_pylist())
     new_letters = [
-        letters.first(row, verdict)
+        letters.first(row, verdict, digest_of(row.topic))
         for row, verdict in zip(rows_of(record_columns), verdicts, strict=True)
     ]
     headers = headers_array(

@@ -56,6 +56,7 @@ class JobResult:
         done_before: Offsets that an earlier run of the same job had done.
         removed: Offsets that retention removed before they were read.
         job: What the job's place is kept under.
+        plans: The digest of each topic's plan, as `penstock check` prints it.
         others: Of `redrive`: how many letters stay because they are of other topics, by topic.
     """
 
@@ -64,6 +65,7 @@ class JobResult:
     done_before: int = 0
     removed: int = 0
     job: str = ""
+    plans: Mapping[str, str] = field(default_factory=dict)
     others: Mapping[str, int] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
@@ -208,6 +210,7 @@ def redrive_topic(
         outcomes_of(writing_result.counts),
         writing_result.before,
         redrive_job.work.job,
+        plan.digests_of([target_name]),
     )
     return dataclasses.replace(result, others=scanned.others)
 
@@ -218,6 +221,7 @@ def _written(spark: SparkSession, plan: RecordPlan, job: WritingJob) -> JobResul
     there = _topics_of(plan)
     topics = there.sources(job.source, job.targets.values(), key="source", warn=_warn)
     plan = _plan_of(there, plan, topics)
+    digests = plan.digests_of(topic.name for topic in topics)
     if job.command == "redact":
         plan = plan.interceptors_only()
     ranges = there.cluster.ranges(topics, job.start, job.end)
@@ -226,7 +230,7 @@ def _written(spark: SparkSession, plan: RecordPlan, job: WritingJob) -> JobResul
         there, job, lambda: SparkRunner(spark), topics, ranges, plan, what=what, warn=_warn
     )
     outcomes = {outcome.value: writing_run.counts.outcomes[outcome.value] for outcome in OF_RECORDS}
-    return _result(writing_run.counts, outcomes, writing_run.done_before, writing_run.job)
+    return _result(writing_run.counts, outcomes, writing_run.done_before, writing_run.job, digests)
 
 
 def _warn(text: str) -> None:
@@ -234,10 +238,14 @@ def _warn(text: str) -> None:
 
 
 def _result(
-    counts: RecordCounts, outcomes: Mapping[str, int], done_before: int, job: str
+    counts: RecordCounts,
+    outcomes: Mapping[str, int],
+    done_before: int,
+    job: str,
+    plans: Mapping[str, str],
 ) -> JobResult:
     reasons, _ = counts.reasons.most_common(_REASONS_MAX)
-    return JobResult(outcomes, tuple(reasons), done_before, counts.removed, job)
+    return JobResult(outcomes, tuple(reasons), done_before, counts.removed, job, plans)
 
 
 def _topics_of(plan: RecordPlan) -> StoredTopics:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.modes.dead_letters import LetterHeaders, Origin
+from penstock.engine.modes.dead_letters import LetterHeaders, Origin, of_plan
 from penstock.engine.verdict import REJECTED, Outcome, PolicyVerdict
 from penstock.jobs.batches.gathered_records import GatheredRecord, GatheredRecords, partition_for
 from penstock.kafka.client.protocol.produced_batches import BatchSource
+from penstock.policy import Header
 from penstock.spark.execution.failures import SparkError
 from penstock.spark.frames.arrow_records import ArrowRecords, runs
 from penstock.spark.source.rows import TYPES
@@ -86,6 +88,7 @@ class OutgoingRows:
         *,
         codec: int,
         task: int = 0,
+        digest: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Set the work.
@@ -96,6 +99,7 @@ class OutgoingRows:
             judge: Returns the verdicts on records of a partition; None to judge nothing.
             codec: Kafka's number of the compression codec.
             task: The number of the task: records without a key are spread by it.
+            digest: That of the plan by which it judges; empty if it is unknown.
             clock: Returns seconds since the epoch.
         """
         self._accepted = accepted
@@ -104,6 +108,7 @@ class OutgoingRows:
         self._spread = task
         self._clock = clock
         self._reasons = LetterHeaders()
+        self._of_plan = tuple(starmap(Header, of_plan(digest)))
         self._waiting = GatheredRecords(codec=codec)
         self.counts: Counter[str] = Counter()
         """Records by outcome."""
@@ -212,7 +217,7 @@ class OutgoingRows:
             )
         here = Origin(*record.source, record.timestamp)
         letter = record._replace(
-            headers=self._reasons.with_own(verdict, record.headers, here),
+            headers=(*self._reasons.with_own(verdict, record.headers, here), *self._of_plan),
             timestamp=int(self._clock() * 1000),
         )
         self._waiting.add(self._rejected, partition % self._rejected.partitions, [letter])

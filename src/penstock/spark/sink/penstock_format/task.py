@@ -136,11 +136,13 @@ class SinkTask:
         return AttemptResult(attempt, prepared, counts=outgoing.counts, read=order.read)
 
     def _outgoing(self, task: int) -> OutgoingRows:
-        judge = None
+        judge, digest, topic = None, "", self.accepted.topic
         if self.plan is not None:
-            judge = partial(evaluator_of(self.plan).judge_records, self.accepted.topic)
-
-        return OutgoingRows(self.accepted, self.rejected, judge, codec=self.codec, task=task)
+            evaluator = evaluator_of(self.plan)
+            judge, digest = partial(evaluator.judge_records, topic), evaluator.digest(topic)
+        return OutgoingRows(
+            self.accepted, self.rejected, judge, codec=self.codec, task=task, digest=digest
+        )
 
     def _begun(
         self, connection: Connection, decisions: Decisions, claim: Decision, attempt: Attempt
