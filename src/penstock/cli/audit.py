@@ -198,6 +198,7 @@ def _rows(options: argparse.Namespace) -> int:
 def _warnings_shown() -> Iterator[None]:
     """Print warnings of the functions of `penstock.spark` as those of commands."""
     with warnings.catch_warnings(record=True) as caught_warnings:
+        warnings.filterwarnings("always", _OF_ROWS)
         yield
     for each in caught_warnings:
         text = str(each.message)
