@@ -3,7 +3,7 @@
 from structlog.testing import capture_logs
 
 from penstock.gateway.observing.console.merging import Named
-from penstock.gateway.observing.console.plan_comparison import TEXTS_MAX, PlanComparison
+from penstock.gateway.observing.console.plan_comparison import TEXTS_MAX, PlanComparison, gauge
 from penstock.gateway.observing.plan_watch import TOPICS_MAX
 from tests.gateway.observing.console.states import CountingGateway
 
@@ -42,7 +42,7 @@ def test_a_difference_is_reported_once_it_has_lasted_a_minute():
     assert world.look(*DIFFERENT, after=600) == []
     assert world.comparison.topics == ["orders"]
     assert world.comparison.texts == ["gateways enforce different plans for orders: gw-0 a, gw-1 b"]
-    assert world.comparison.gauge().values == {(): 1}
+    assert gauge(world.comparison).values == {(): 1}
     assert world.look(DIFFERENT[0], DIFFERENT[0], after=3) == END
     assert world.comparison.topics == []
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import structlog
 
-from penstock.gateway.observing.console import assets, peer_state, state
+from penstock.gateway.observing.console import assets, peer_state, plan_comparison, state
 from penstock.gateway.observing.console.all_gateways import AllGateways
 from penstock.gateway.observing.console.history import SAMPLE_S, FigureHistory
 from penstock.gateway.observing.console.peer_state import GatewayState
@@ -185,8 +185,8 @@ class Console:
             self._subscribers.publish("point", point.as_json())
 
     def gauges(self) -> list[Gauge]:
-        """Return the metrics about all gateways; none without peers."""
-        return [] if self._all is None else [self._all.comparison.gauge()]
+        """Return the metrics about all gateways."""
+        return [plan_comparison.gauge(None if self._all is None else self._all.comparison)]
 
     # Responses
 

@@ -73,15 +73,6 @@ class PlanComparison:
             )
         return texts
 
-    def gauge(self) -> Gauge:
-        """Return the number of these topics as a metric."""
-        return Gauge(
-            "penstock_topics_with_different_plans",
-            "Topics with different plans on this gateway and its peers for more than a minute.",
-            (),
-            {(): len(self.topics)},
-        )
-
     def look(self, gateways: Sequence[Named]) -> None:
         """Compare the plans of gateways that answer; log a difference that lasts, and its end.
 
@@ -98,6 +89,16 @@ class PlanComparison:
         for topic, difference in old_differences.items():
             if difference.is_reported:
                 log.info("gateways enforce the same plan again", topic=topic)
+
+
+def gauge(comparison: PlanComparison | None) -> Gauge:
+    """Return the number of topics with different plans as a metric; no value without peers."""
+    return Gauge(
+        "penstock_topics_with_different_plans",
+        "Topics with different plans on this gateway and its peers for more than a minute.",
+        (),
+        {} if comparison is None else {(): len(comparison.topics)},
+    )
 
 
 def _different(gateways: Sequence[Named]) -> list[tuple[str, dict[str, str]]]:
