@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 
@@ -53,7 +54,9 @@ def test_an_audit_without_spark(file, tmp_path, capsys):
     assert main(["audit", str(file), "--input", str(records), "--local"]) == 0
 
     shown, others = capsys.readouterr()
-    assert shown == f"{records}: 1 records judged: 1 accepted, 0 refused, 0 dropped, 0 failed\n"
+    counts, plan = shown.splitlines()
+    assert counts == f"{records}: 1 records judged: 1 accepted, 0 refused, 0 dropped, 0 failed"
+    assert re.fullmatch("plan [0-9a-f]{12}", plan)
     printed = {"imported", "configured", "intercepted", "judged", "closed"}
     assert printed <= set(others.splitlines())
 
