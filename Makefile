@@ -271,7 +271,7 @@ $(CACHE)/tools-%/.installed: requirements/%.txt | $(STAMP)
 	$(@D)/bin/pip install --quiet --require-hashes --no-deps --cache-dir $(CACHE)/pip -r $<
 	touch $@
 
-LINKED = cargo metadata --format-version 1 --locked --manifest-path native/Cargo.toml --features python --filter-platform x86_64-unknown-linux-gnu
+LINKED = cargo metadata --format-version 1 --locked --manifest-path native/Cargo.toml --features python --filter-platform x86_64-unknown-linux-gnu --filter-platform aarch64-unknown-linux-gnu
 
 # The packages of the image and the crates in its extension, and no others.
 sbom: $(CACHE)/tools-sbom/.installed  ## write dist/penstock.cdx.json: what the gateway's image has installed (CycloneDX)

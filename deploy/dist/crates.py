@@ -81,7 +81,7 @@ def components(crates: list[dict[str, Any]], sums: dict[str, str]) -> list[dict[
             "hashes": [
                 {"alg": "SHA-256", "content": sums[f"{crate['name']}-{crate['version']}.crate"]}
             ],
-            "licenses": [{"expression": crate["license"].replace("/", " OR ")}],
+            "licenses": _licences(crate["license"]),
             "name": crate["name"],
             "purl": f"pkg:cargo/{crate['name']}@{crate['version']}",
             "type": "library",
@@ -89,6 +89,11 @@ def components(crates: list[dict[str, Any]], sums: dict[str, str]) -> list[dict[
         }
         for crate in crates
     ]
+
+
+def _licences(expression: str | None) -> list[dict[str, Any]]:
+    """Return a licence in SPDX's terms; Cargo also takes a slash for OR."""
+    return [{"expression": expression.replace("/", " OR ")}] if expression else []
 
 
 def add_to(file: Path, crates: list[dict[str, Any]]) -> None:

@@ -54,7 +54,7 @@ def test_other_keys_are_not_of_built_in_policies():
         ),
         (
             {"upstream.sasl.password": "a", "upstream.security.protocol": "SSL"},
-            "is SSL: set SASL_PLAINTEXT or SASL_SSL",
+            "is SSL: set SASL_SSL",
         ),
         ({"ssl.keystore.location": "a"}, "listeners has no TLS: begin it with SSL:// or"),
         ({"ssl.client.auth": "a", "listeners": "SASL_PLAINTEXT://:9192"}, "listeners has no TLS"),
@@ -74,6 +74,7 @@ def test_a_key_of_tls_or_a_login_without_it_has_no_effect(properties, expected):
         {"upstream.ssl.truststore.location": "a", "upstream.security.protocol": "SASL_PLAINTEXT",
          "upstream.sasl.mechanism": "OAUTHBEARER"},
         {"ssl.keystore.location": "a", "listeners": "PLAINTEXT://:9192,SSL://:9193"},
+        {"upstream.sasl.jaas.config": "", "upstream.ssl.endpoint.identification.algorithm": " "},
     ],
 )  # fmt: skip
 def test_keys_of_tls_and_logins_that_are_used(properties):

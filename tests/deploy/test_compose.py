@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +38,18 @@ def test_mounted_files_exist_and_cannot_be_changed():
     assert (FOLDER / built["context"] / built["dockerfile"]).exists()
 
 
+def test_nothing_is_mounted_inside_a_mount_that_cannot_be_changed():
+    """There, no runtime can create the place of the other mount."""
+    for name in SERVICES:
+        places = [Path(place) for place in mounts(name)]
+        assert not [place for place in places if set(place.parents) & set(places)], name
+
+
+def test_data_of_kafka_is_in_its_volume():
+    environment, [volume] = SERVICES["kafka"]["environment"], SERVICES["kafka"]["volumes"]
+    assert volume == f"kafka:{environment['KAFKA_LOG_DIRS']}"
+
+
 def test_ports_are_open_on_this_machine_only():
     ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
     assert ports
@@ -57,13 +68,12 @@ def test_clients_reach_each_port_of_the_gateway(monkeypatch):
 
 
 @pytest.mark.system
-def test_the_gateway_accepts_its_file(tmp_path, monkeypatch):
+def test_the_gateway_accepts_its_file(monkeypatch):
+    environment = SERVICES["penstock"]["environment"]
     monkeypatch.setenv("PENSTOCK_TOKEN", "local")
-    folder = shutil.copytree(FOLDER / "gateway", tmp_path / "gateway")
-    for place, source in mounts("penstock").items():
-        if place.startswith("/etc/penstock/"):
-            shutil.copy(FOLDER / source, folder / Path(place).name)
-    done = run_penstock("check", str(folder / "penstock.properties"))
+    places = mounts("penstock")
+    monkeypatch.setenv("PYTHONPATH", str(FOLDER / places[environment["PYTHONPATH"]]))
+    done = run_penstock("check", FOLDER / places["/etc/penstock"] / "penstock.properties")
     assert done.returncode == 0, done.stderr
     assert "KeyRequired" in done.stdout
     assert "SchemaPolicy" in done.stdout

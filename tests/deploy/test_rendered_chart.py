@@ -210,7 +210,9 @@ def test_every_value_has_its_place(tmp_path):
         if labels.items() <= service["metadata"]["labels"].items()
     ] == ["trial-penstock-metrics"]
     assert monitor["spec"]["jobLabel"] in services[0]["metadata"]["labels"]
-    assert only(objects, "PrometheusRule")["spec"] == yaml.safe_load(RULES.read_text())
+    own = 'absent(up{job="penstock",namespace="kafka",service="trial-penstock-metrics"})'
+    rules = RULES.read_text().replace('absent(up{job="penstock"})', own)
+    assert only(objects, "PrometheusRule")["spec"] == yaml.safe_load(rules)
 
 
 def test_alerts_name_the_job_of_the_service_monitor(tmp_path):
@@ -229,7 +231,17 @@ def test_alerts_name_the_job_of_the_service_monitor(tmp_path):
         ({"drain": 60}, "drain: 60 seconds must be less than terminationGracePeriodSeconds (60)"),
         ({"config": {"upstream.sasl.password": "secret"}}, "would be readable in a ConfigMap"),
         ({"config": {"policies.a.schema.registry.basic.auth.user.info": "a:b"}}, "a Secret: name"),
+        (
+            {"config": {"upstream.sasl.jaas.config": 'x required password="hunter2";'}},
+            "would be readable in a ConfigMap",
+        ),
         ({"autoscaling": {"enabled": True, "minReplicas": 9}}, "more than maxReplicas (6)"),
+        ({"autoscaling": {"enabled": True}, "resources": None}, "needs resources.requests.cpu"),
+        ({"audit": {"enabled": True}}, "audit.topics: name the topics"),
+        (
+            {"networkPolicy": {"enabled": True}, "metrics": {"serviceMonitor": {"enabled": True}}},
+            "networkPolicy.metricsFrom: name Prometheus' pods",
+        ),
     ],
 )  # fmt: skip
 def test_values_that_cannot_work_are_refused(tmp_path, values, message):
@@ -249,6 +261,7 @@ def test_references_to_secrets_are_no_secrets(tmp_path):
 
 def test_a_token_of_a_secret_is_rendered_alike_each_time(tmp_path):
     values = {"metrics": {"token": {"generate": False, "existingSecret": "console"}}}
+    values["metrics"]["token"]["generate"] = True  # of earlier values
     first, again = rendered(tmp_path, values), rendered(tmp_path, values)
     assert first == again
     assert "Secret" not in {each["kind"] for each in first}
@@ -309,19 +322,26 @@ def test_connections_are_limited_to_peers(tmp_path):
     peers = [{"namespaceSelector": {"matchLabels": {"kafka": "yes"}}}]
     values = {"networkPolicy": {"enabled": True, "from": peers, "metricsFrom": peers}}
     policy = only(rendered(tmp_path, values), "NetworkPolicy")["spec"]
+    own = policy["podSelector"]["matchLabels"]
     assert policy["ingress"] == [
         {"ports": [{"port": 9192, "endPort": 9202}], "from": peers},
-        {"ports": [{"port": 9191}], "from": peers},
+        {"ports": [{"port": 9191}], "from": [{"podSelector": {"matchLabels": own}}, *peers]},
     ]
 
 
 def test_a_nightly_audit(tmp_path):
-    values = {"audit": {"enabled": True, "topics": ["orders", "pii-*"], "failOver": "1%"}}
+    values = {
+        "audit": {"enabled": True, "topics": ["orders", "pii-*"], "failOver": "1%"},
+        "podLabels": {"team": "streams"},
+        "nameOverride": "n" * 60,
+    }
     objects = rendered(tmp_path, values)
     template = only(objects, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]
+    assert len(only(objects, "CronJob")["metadata"]["name"]) <= 52
+    assert template["metadata"]["labels"]["team"] == "streams"
     container = template["spec"]["containers"][0]
     assert container["args"] == [
-        "check", "--since=1d", "--topic=orders,pii-*", "--fail-over=1%",
+        "check", "--since=1d", "--topic=orders,pii-*", "--max-records=1000000", "--fail-over=1%",
         "/etc/penstock/penstock.properties",
     ]  # fmt: skip
     assert (

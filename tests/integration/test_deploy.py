@@ -65,7 +65,7 @@ def test_every_named_metric_and_label_is_served(served):
     names = {name for name, kind in declared if kind != "histogram"}
     names |= {f"{name}_{end}" for name, kind in declared if kind == "histogram"
               for end in ("bucket", "sum", "count")}  # fmt: skip
-    targets = {"job", "instance"}  # Prometheus adds these
+    targets = {"job", "namespace", "service", "instance"}  # Prometheus adds these
     seen = 0
     for where, expression in expressions():
         for name, selector in re.findall(rf"({_METRIC})(?:{{([^}}]*)}})?", expression):

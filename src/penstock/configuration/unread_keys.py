@@ -67,10 +67,13 @@ def unread_security_keys(properties: Mapping[str, str]) -> Iterator[str]:
     # A token's endpoint is trusted by the same keys.
     has_tokens = properties.get(_MECHANISM, "").strip().upper() == "OAUTHBEARER"
     listens_with_tls = "SSL://" in properties.get("listeners", "").upper()
-    for key in properties:
+    for key, value in properties.items():
+        if not value.strip():
+            continue
         if key.startswith("upstream.ssl.") and not (protocol.endswith("SSL") or has_tokens):
             yield f"{key} {_NO_EFFECT} {_PROTOCOL} is {protocol}: set SSL or SASL_SSL"
         elif key.startswith("upstream.sasl.") and not protocol.startswith("SASL_"):
-            yield f"{key} {_NO_EFFECT} {_PROTOCOL} is {protocol}: set SASL_PLAINTEXT or SASL_SSL"
+            with_login = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT or SASL_SSL"
+            yield f"{key} {_NO_EFFECT} {_PROTOCOL} is {protocol}: set {with_login}"
         elif key.startswith("ssl.") and not listens_with_tls:
             yield f"{key} {_NO_EFFECT} listeners has no TLS: begin it with SSL:// or SASL_SSL://"

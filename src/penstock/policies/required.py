@@ -22,10 +22,10 @@ import json
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.policies.asked import Asked
 from penstock.policies.by_columns import ByColumns
 from penstock.policies.json_paths import EVERY, PathTree, parse, split
 from penstock.policies.own_keys import accepts, names
+from penstock.policies.requirements import Requirement
 from penstock.policies.rule_objections import RuleObjection
 from penstock.policy import ALL, ConfigKey, RecordIntrospectionHints
 
@@ -137,13 +137,13 @@ class Required(ByColumns):
         del topic, text
         return self._check.column_schema or "a library judges it"
 
-    def asked_of_values(self, topic: str, text: str) -> Iterator[Asked]:
+    def value_requirements(self, topic: str, text: str) -> Iterator[Requirement]:
         """Yield the fields that every value must have: those before the first `[*]` of a path."""
         del topic, text
         for path in self._paths.values():
             names = tuple(takewhile(lambda step: isinstance(step, str), path))
             if names:
-                yield Asked(FIELDS, field=names, types=_WITH_ITEMS if names != path else ())
+                yield Requirement(FIELDS, field=names, types=_WITH_ITEMS if names != path else ())
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
         """Configure native threads to judge as `all_fit` does; return whether that is possible."""

@@ -40,7 +40,7 @@ def checked(rules, kind=ROW):
         ("timestamp(value.day) < now", "value.day is DATE, without a zone"),
     ],
 )
-def test_what_no_row_can_have_is_an_error(rule, text):
+def test_a_type_that_no_row_can_have_is_an_error(rule, text):
     with pytest.raises(ConfigurationError, match="the expectation 'x': ") as caught:
         checked(rule)
     assert text in str(caught.value)

@@ -22,7 +22,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "penstock.tokenSecret" -}}
 {{- if not (or .Values.metrics.token.existingSecret .Values.metrics.token.generate) -}}
-{{ fail "metrics.token: name a Secret in existingSecret; or set generate to true, with helm install" }}
+{{ fail "metrics.token: name a Secret in existingSecret. Or set generate to true: with helm install and helm upgrade the chart generates a token, and keeps one that it has generated" }}
 {{- end -}}
 {{- .Values.metrics.token.existingSecret | default (printf "%s-metrics" (include "penstock.name" .)) -}}
 {{- end -}}
@@ -54,8 +54,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and (ge $metrics $first) (le $metrics $last) }}{{ fail (printf "metrics.port: %d is a port of the listener or of a broker (%d to %d)" $metrics $first $last) }}{{ end -}}
 {{- if ge (int .Values.drain) (int .Values.terminationGracePeriodSeconds) }}{{ fail (printf "drain: %d seconds must be less than terminationGracePeriodSeconds (%d)" (int .Values.drain) (int .Values.terminationGracePeriodSeconds)) }}{{ end -}}
 {{- with .Values.autoscaling }}{{ if gt (int .minReplicas) (int .maxReplicas) }}{{ fail (printf "autoscaling.minReplicas: %d is more than maxReplicas (%d)" (int .minReplicas) (int .maxReplicas)) }}{{ end }}{{ end -}}
+{{- if and .Values.networkPolicy.enabled .Values.metrics.serviceMonitor.enabled (not .Values.networkPolicy.metricsFrom) }}{{ fail "networkPolicy.metricsFrom: name Prometheus' pods; with metrics.serviceMonitor, they must reach the metrics port" }}{{ end -}}
+{{- if and .Values.audit.enabled (not .Values.audit.topics) }}{{ fail "audit.topics: name the topics to judge, such as \"*\"" }}{{ end -}}
+{{- if and .Values.autoscaling.enabled (not (dig "requests" "cpu" "" (.Values.resources | default dict))) }}{{ fail "autoscaling: needs resources.requests.cpu, which targetCPUUtilizationPercentage is a share of" }}{{ end -}}
 {{- range $key, $value := .Values.config -}}
-{{- if and (regexMatch "(?i)(password|secret|token|credential|jaas|user\\.info|ssl\\.keystore\\.key)$" $key) $value (not (contains "${" $value)) }}{{ fail (printf "config: the value of %s would be readable in a ConfigMap. Put it into a Secret: name the Secret in secrets, and set the key to ${file:/etc/penstock-secrets/NAME/KEY}" $key) }}{{ end -}}
+{{- if and (regexMatch "(?i)(password|secret|token|credential|jaas(\\.config)?|user\\.info|ssl\\.keystore\\.key)$" $key) $value (not (contains "${" $value)) }}{{ fail (printf "config: the value of %s would be readable in a ConfigMap. Put it into a Secret: name the Secret in secrets, and set the key to ${file:/etc/penstock-secrets/NAME/KEY}" $key) }}{{ end -}}
 {{- end -}}
 {{- end -}}
 

@@ -173,9 +173,10 @@ def _check_ports(configuration: Configuration, nodes: Sequence[int]) -> None:
 
 
 def _judges_records(topic_plan: TopicPlan) -> bool:
-    """Return whether a topic has a policy beside interceptors, or cannot be judged."""
+    """Return whether a topic has a policy for records, or cannot be judged."""
     return bool(
-        topic_plan.records_policy
+        topic_plan.interceptors
+        or topic_plan.records_policy
         or topic_plan.validators
         or topic_plan.validation_policy
         or topic_plan.named
@@ -191,6 +192,7 @@ def _lines(plan: Plan, policies: PolicyInstances, topic_plan: TopicPlan) -> Iter
         validation.record_policy.name: validation
         for validation in policies.validations_of(topic_plan)
     }
+    yield from map(plan.label, topic_plan.interceptors)
     if topic_plan.records_policy:
         yield plan.label(topic_plan.records_policy)
     yield from map(plan.label, topic_plan.validators)

@@ -21,8 +21,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.policies.asked import Asked
 from penstock.policies.own_keys import accepts
+from penstock.policies.requirements import Requirement
 from penstock.policies.rule_objections import RuleObjection
 from penstock.policy import (
     ALL,
@@ -173,15 +173,15 @@ class DataContract(Policy):
         del text
         return self._object_of(topic).check.column_schema or "a library judges it"
 
-    def asked_of_values(self, topic: str, text: str) -> Iterator[Asked]:
+    def value_requirements(self, topic: str, text: str) -> Iterator[Requirement]:
         """Yield the fields that every value must have.
 
         Raises:
             ValueError: The contract has no object for the topic.
         """
         del text
-        for field, types in self._object_of(topic).check.asked_fields:
-            yield Asked(f"{CONTRACT}={self._file}", field=field, types=types)
+        for field, types in self._object_of(topic).check.required_fields:
+            yield Requirement(f"{CONTRACT}={self._file}", field=field, types=types)
 
     def not_judged(self, topic: str) -> Sequence[NotJudged]:
         """Return the contract's rules about a topic that are not judged record by record.

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.policies.by_columns import NativeJudge
-    from penstock.policies.json_schema.asked_fields import AskedField
     from penstock.policies.json_schema.column_schema import ColumnSchema
     from penstock.policies.json_schema.documents import SchemaDocuments
     from penstock.policies.json_schema.reasons import Reason, Texts
+    from penstock.policies.json_schema.required_fields import RequiredField
 
 
 class Check(Protocol):
@@ -41,7 +41,7 @@ class Check(Protocol):
         ...
 
     @property
-    def asked_fields(self) -> Iterable[AskedField]:
+    def required_fields(self) -> Iterable[RequiredField]:
         """The fields that every object must have, and their types."""
         ...
 

@@ -14,21 +14,21 @@ import jsonschema_rs
 import orjson
 
 from penstock.policies.explanations import NO_REASON, Explanations
-from penstock.policies.json_schema.asked_fields import asked_fields
 from penstock.policies.json_schema.dialects import METASCHEMAS
 from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.ecma import Translation
 from penstock.policies.json_schema.inversions import inverted_pattern
 from penstock.policies.json_schema.reasons import FLAWS, named_reason, reason
+from penstock.policies.json_schema.required_fields import required_fields
 from penstock.policies.json_schema.validity import about, check_schema
 from penstock.policies.json_schema.work import work_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from penstock.policies.json_schema.asked_fields import AskedField
     from penstock.policies.json_schema.documents import SchemaDocuments
     from penstock.policies.json_schema.reasons import Reason, Texts
+    from penstock.policies.json_schema.required_fields import RequiredField
     from penstock.policies.json_schema.work import SchemaWork
 
 MAX_LEVELS: Final = 127
@@ -110,9 +110,9 @@ class LibraryCheck:
         )
 
     @property
-    def asked_fields(self) -> Iterator[AskedField]:
-        """The result of `check.Check.asked_fields`."""
-        return asked_fields(self._files.schema, self._files.draft)
+    def required_fields(self) -> Iterator[RequiredField]:
+        """The result of `check.Check.required_fields`."""
+        return required_fields(self._files.schema, self._files.draft)
 
     def judge_natively(self, *_: object, **__: object) -> bool:
         """Return that native threads do not judge by it."""

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any, Final
 import jsonschema_rs
 
 from penstock import _native
-from penstock.policies.json_schema.asked_fields import asked_fields
 from penstock.policies.json_schema.column_schema import ColumnSchema, names_read
 from penstock.policies.json_schema.dialects import METASCHEMAS, draft_of_uri, uri_of
 from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.ecma import Translation
 from penstock.policies.json_schema.library import LibraryCheck
 from penstock.policies.json_schema.reasons import native_reason
+from penstock.policies.json_schema.required_fields import required_fields
 from penstock.policies.json_schema.validity import about, check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from penstock.policies.by_columns import NativeJudge
-    from penstock.policies.json_schema.asked_fields import AskedField
     from penstock.policies.json_schema.documents import SchemaDocuments
     from penstock.policies.json_schema.reasons import Reason, Texts
+    from penstock.policies.json_schema.required_fields import RequiredField
 
 SHARED_STEPS: Final = 20_000_000
 """What the texts of a column may take together, besides what each has for its bytes: a step is a
@@ -75,9 +75,9 @@ class NativeCheck:
         return ColumnSchema(files.schema, files.draft, self._formats, fields)
 
     @property
-    def asked_fields(self) -> Iterator[AskedField]:
-        """The result of `check.Check.asked_fields`."""
-        return asked_fields(self._files.schema, self._files.draft)
+    def required_fields(self) -> Iterator[RequiredField]:
+        """The result of `check.Check.required_fields`."""
+        return required_fields(self._files.schema, self._files.draft)
 
     def judge_natively(
         self, judge: NativeJudge, *, keys: bool, accepts_null: bool, longest: int | None = None

@@ -27,7 +27,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from penstock.policies.asked import Asked
 from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.files import SchemaFiles
 from penstock.policies.json_schema.settings import (
@@ -37,6 +36,7 @@ from penstock.policies.json_schema.settings import (
     schema_names,
 )
 from penstock.policies.json_schema.unread_words import unread_words
+from penstock.policies.requirements import Requirement
 from penstock.policies.rule_objections import RuleObjection
 from penstock.policy import ALL, InvalidRecordException, RecordIntrospectionHints
 from penstock.policy import RecordValidationPolicy as Policy
@@ -186,7 +186,7 @@ class JsonSchema(Policy):
             return "it judges more than values"
         return value.column_schema or "its schema refers to a metaschema"
 
-    def asked_of_values(self, topic: str, text: str) -> Iterator[Asked]:
+    def value_requirements(self, topic: str, text: str) -> Iterator[Requirement]:
         """Yield the fields that every value must have.
 
         Raises:
@@ -195,8 +195,8 @@ class JsonSchema(Policy):
         del topic
         check = self._of(text).value
         where = self._named(text)
-        for field, types in () if check is None else check.asked_fields:
-            yield Asked(where, field=field, types=types)
+        for field, types in () if check is None else check.required_fields:
+            yield Requirement(where, field=field, types=types)
 
     def _named(self, text: str) -> str:
         """Return the key that names the schema, with its value."""

@@ -30,7 +30,7 @@ from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.policies.asked import Asked
+from penstock.policies.requirements import Requirement
 from penstock.policies.rule_objections import RuleObjection
 from penstock.policies.rules.settings import (
     CONFIG_KEYS,
@@ -252,12 +252,12 @@ class Rules(Policy):
             fields=None if fields is None else frozenset(fields), longest=self._by_schema.longest
         )
 
-    def asked_of_values(self, topic: str, text: str) -> Iterator[Asked]:
+    def value_requirements(self, topic: str, text: str) -> Iterator[Requirement]:
         """Yield the conditions about single records, if values are JSON."""
         del topic, text
         if self._settings.value_format is Format.JSON:
             for condition in self._of_records:
-                yield Asked(condition.key, condition.tree)
+                yield Requirement(condition.key, condition.tree)
 
     def judge_natively(self, text: str, judge: NativeJudge) -> bool:
         """Configure native threads to judge as `all_fit` does; return whether that is possible."""

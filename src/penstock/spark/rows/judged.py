@@ -207,7 +207,7 @@ def check_columns(frame: DataFrame, plan: RowPlan, columns: RecordColumns, funct
 
     Raises:
         ConfigurationError: A column is missing or there twice, or no row can have what a policy
-            asks.
+            requires.
     """
     if not _is_known(frame):
         return
@@ -224,10 +224,12 @@ def check_columns(frame: DataFrame, plan: RowPlan, columns: RecordColumns, funct
 
 
 def _demands(plan: RowPlan, columns: RecordColumns) -> Sequence[Demand]:
-    """Return what is asked of each row, whichever topic a column says that it is of."""
+    """Return the requirements for each row, whichever topic a column says that it is of."""
     if columns.topic is None:
         return plan.demands
-    return [each for each in plan.demands if each.is_for_rows and each.asked.condition is not None]
+    return [
+        each for each in plan.demands if each.is_for_rows and each.requirement.condition is not None
+    ]
 
 
 def _check_verdict(frame: DataFrame, function: str) -> None:

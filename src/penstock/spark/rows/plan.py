@@ -18,19 +18,19 @@ from penstock.configuration.policies import NAMES, NamedPolicy
 from penstock.configuration.policy_classes import PolicyClass
 from penstock.configuration.topic_keys import POLICIES, RECORDS_POLICY
 from penstock.engine.chain import Chain
-from penstock.jobs.asked import asked_of_values
 from penstock.jobs.evaluation import Evaluator
 from penstock.jobs.locations import TOPIC_OF_ROWS
 from penstock.jobs.plan import RecordPlan, plan_of
+from penstock.jobs.value_requirements import value_requirements
 from penstock.spark.rows.columns.faults import Demand
 from penstock.spark.rows.pickled import pickled
 from penstock.spark.rows.values import NULLS
 
 if TYPE_CHECKING:
     from penstock.configuration import PolicyConfiguration
-    from penstock.jobs.asked import AskedByPolicy
-    from penstock.policies.asked import Asked
+    from penstock.jobs.value_requirements import PolicyRequirement
     from penstock.policies.json_schema.column_schema import ColumnSchema
+    from penstock.policies.requirements import Requirement
     from penstock.policies.rules.policy import Rules
 
 _RULES: Final = "penstock.policies.Rules"
@@ -150,16 +150,18 @@ def plan(
         raise ConfigurationError(_text(str(error), configuration)) from None
     demands = [
         Demand(_of_argument(each), each.mode, is_for_rows=True)
-        for each in asked_of_values(records, topic)
+        for each in value_requirements(records, topic)
     ]
     return replace(row_plan, column_schemas=_column_schemas(row_plan), demands=demands)
 
 
-def _of_argument(asked: AskedByPolicy) -> Asked:
-    """Return what a policy asks, named as an argument of `plan`."""
-    where = asked.asked.where
-    is_own = asked.policy in _ARGUMENTS
-    return asked.asked._replace(where=where if is_own else f"{asked.policy}: {where}")
+def _of_argument(requirement: PolicyRequirement) -> Requirement:
+    """Return a requirement, named as an argument of `plan`."""
+    where = requirement.requirement.where
+    is_own = requirement.policy in _ARGUMENTS
+    return requirement.requirement._replace(
+        where=where if is_own else f"{requirement.policy}: {where}"
+    )
 
 
 def row_plan_of(value: Any, function: str, *, has_topics: bool | None = None) -> RowPlan:
@@ -196,10 +198,10 @@ def row_plan_of(value: Any, function: str, *, has_topics: bool | None = None) ->
 
 def _demands(plan: RecordPlan, topic: str) -> Iterator[Demand]:
     """Yield what the policies of a file ask, named by its keys."""
-    for policy, mode, asked in asked_of_values(plan, topic):
+    for policy, mode, requirement in value_requirements(plan, topic):
         prefix = f"{NAMES}.{policy}." if policy else ""
-        where = f"{plan.path}: {prefix}{asked.where}"
-        yield Demand(asked._replace(where=where), mode, is_for_rows=False)
+        where = f"{plan.path}: {prefix}{requirement.where}"
+        yield Demand(requirement._replace(where=where), mode, is_for_rows=False)
 
 
 def _is_built_in(policies: PolicyConfiguration) -> bool:

@@ -36,11 +36,11 @@ def types_of(row: Column) -> Column:
 
 
 class TypesCheck(NamedTuple):
-    """Checks in a worker that rows can have what a plan asks.
+    """Checks in a worker that rows can meet a plan.
 
     Attributes:
         title: What judges the rows, for errors.
-        demands: What is asked.
+        demands: Those of the plan.
         others: The names of columns that are not part of the value.
     """
 
@@ -55,7 +55,7 @@ class TypesCheck(NamedTuple):
             types: The part `TYPES`.
 
         Raises:
-            ConfigurationError: No row can have what a policy asks.
+            ConfigurationError: No row can meet a policy.
         """
         fields = _fields(types.type)
         if fields is not None and (error := faults_of(self.demands, fields, self.others).error):

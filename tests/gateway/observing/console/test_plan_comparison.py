@@ -25,25 +25,26 @@ class World:
             gateway.state.plans = digests
         with capture_logs() as lines:
             self.comparison.look(gateways)
-        return [(line["event"], line["topic"]) for line in lines]
+        return [(line["event"], line["topics"], line["count"]) for line in lines]
 
 
 DIFFERENT = {"orders": "a", "same": "x"}, {"orders": "b", "same": "x"}
-BEGIN = [("gateways enforce different plans", "orders")]
-END = [("gateways enforce the same plan again", "orders")]
+BEGIN = [("gateways enforce different plans", ["orders"], 1)]
+END = [("gateways enforce the same plans again", ["orders"], 1)]
 
 
 def test_a_difference_is_reported_once_it_has_lasted_a_minute():
     world = World()
     assert world.look(*DIFFERENT) == []
-    assert world.look(*DIFFERENT, after=59) == []
+    assert world.look(*DIFFERENT, after=50) == []
     assert world.comparison.topics == []
-    assert world.look(*DIFFERENT, after=1) == BEGIN
+    assert world.look(*DIFFERENT, after=10) == BEGIN
     assert world.look(*DIFFERENT, after=600) == []
     assert world.comparison.topics == ["orders"]
     assert world.comparison.texts == ["gateways enforce different plans for orders: gw-0 a, gw-1 b"]
     assert gauge(world.comparison).values == {(): 1}
-    assert world.look(DIFFERENT[0], DIFFERENT[0], after=3) == END
+    assert world.look(DIFFERENT[0], DIFFERENT[0], after=3) == []  # it looks every ten seconds
+    assert world.look(DIFFERENT[0], DIFFERENT[0], after=7) == END
     assert world.comparison.topics == []
 
 
@@ -51,7 +52,7 @@ def test_gateways_that_reload_one_after_another_are_no_difference():
     world = World()
     for _ in range(5):
         assert world.look(*DIFFERENT, after=40) == []
-        assert world.look(DIFFERENT[0], DIFFERENT[0], after=3) == []
+        assert world.look(DIFFERENT[0], DIFFERENT[0], after=10) == []
 
 
 def test_other_plans_meanwhile_are_the_same_difference():
@@ -60,18 +61,39 @@ def test_other_plans_meanwhile_are_the_same_difference():
     assert world.look({"orders": "c"}, {"orders": "d"}, after=60) == BEGIN
 
 
-def test_a_peer_that_does_not_answer_is_compared_with_nobody():
+def test_a_difference_stays_while_a_gateway_does_not_answer():
     world = World()
     world.look(*DIFFERENT)
     world.look(*DIFFERENT, after=60)
-    assert world.look(DIFFERENT[0], after=3) == END
+    for _ in range(59):
+        assert world.look(DIFFERENT[0], after=10) == []
+        assert world.comparison.topics == ["orders"]
+    assert world.look(*DIFFERENT, after=10) == []
+    assert world.look(DIFFERENT[0], DIFFERENT[0], after=10) == END
+
+
+def test_a_gateway_that_is_gone_is_forgotten_after_ten_minutes():
+    world = World()
+    world.look(*DIFFERENT)
+    world.look(*DIFFERENT, after=60)
+    assert world.look(DIFFERENT[0], after=600) == []
+    assert world.comparison.topics == []
 
 
 def test_a_gateway_without_a_plan_for_a_topic_differs():
     world = World()
-    world.look({"orders": "a"}, {})
-    assert world.look({"orders": "a"}, {}, after=60) == BEGIN
+    plans = {"orders": "a", "same": "x"}, {"same": "x"}
+    world.look(*plans)
+    assert world.look(*plans, after=60) == BEGIN
     assert world.comparison.texts[0].endswith("gw-0 a, gw-1 no plan")
+
+
+def test_a_gateway_that_has_looked_no_plans_up_yet_is_not_compared():
+    world = World()
+    for _ in range(5):
+        assert world.look(DIFFERENT[0], {}, DIFFERENT[0], after=60) == []
+    assert world.comparison.topics == []
+    assert world.look({}, after=60) == []
 
 
 def test_a_gateway_that_shows_as_many_plans_as_it_can_may_have_others():
@@ -86,6 +108,7 @@ def test_few_topics_are_named():
     world = World()
     plans = [{f"t{number:02}": digest for number in range(TEXTS_MAX + 3)} for digest in "ab"]
     world.look(*plans)
-    world.look(*plans, after=60)
+    [(_, topics, count)] = world.look(*plans, after=60)
+    assert (len(topics), count) == (TEXTS_MAX, TEXTS_MAX + 3)
     assert len(world.comparison.topics) == TEXTS_MAX + 3
     assert world.comparison.texts[-1] == "gateways enforce different plans for 3 more topics"

@@ -37,8 +37,8 @@ def compiled(condition):
 
 
 def outcomes(condition):
-    [asked] = compiled(condition).asked_of_values("t", "")
-    return outcomes_of(asked.condition.arguments[0], Parts())
+    [requirement] = compiled(condition).value_requirements("t", "")
+    return outcomes_of(requirement.condition.arguments[0], Parts())
 
 
 def holds(condition, value):
@@ -74,7 +74,7 @@ def test_outcomes(condition, expected):
     assert outcomes(condition) == expected
 
 
-def test_what_cel_finds_true_may_be_true():
+def test_a_condition_that_cel_judges_true_may_be_true():
     """For each condition of one operator, and some of two, over all values."""
     conditions = [*ATOMS]
     for template, *parts in itertools.product(MADE, ATOMS, ATOMS[:3]):

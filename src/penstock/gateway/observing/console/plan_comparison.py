@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 AFTER_S: Final = 60.0
-"""While gateways reload one after another, their plans differ for less."""
+"""While gateways reload a file one after another, their plans differ for less."""
+EVERY_S: Final = 10.0
+FORGOTTEN_S: Final = 600.0
+"""For so long a difference stays of a gateway that no longer answers."""
 TEXTS_MAX: Final = 10
-"""The most topics that are named on the console."""
+"""The most topics that are named on the console, and in a line of the log."""
 _NONE: Final = "no plan"
 
 
@@ -30,9 +33,11 @@ class _Difference(NamedTuple):
         since: The monotonic time in seconds.
         digests: The digest of each gateway, by the gateway's name.
         is_reported: Whether it has lasted for `AFTER_S`.
+        seen: When it was seen last.
     """
 
     since: float
+    seen: float
     digests: Mapping[str, str]
     is_reported: bool
 
@@ -48,6 +53,7 @@ class PlanComparison:
         """
         self._clock = clock
         self._differences: dict[str, _Difference] = {}
+        self._looked = -EVERY_S
 
     @property
     def topics(self) -> list[str]:
@@ -74,21 +80,49 @@ class PlanComparison:
         return texts
 
     def look(self, gateways: Sequence[Named]) -> None:
-        """Compare the plans of gateways that answer; log a difference that lasts, and its end.
+        """Compare the plans of gateways that answer; log differences that last, and their end.
 
-        A gateway without a plan for a topic differs, unless it has as many plans as it shows.
+        A gateway without a plan for a topic differs, unless it has as many plans as it shows. One
+        without any plan has not looked them up yet, or is of an older version.
         """
         now = self._clock()
+        if now - self._looked < EVERY_S:
+            return
+        self._looked = now
+        gateways = [gateway for gateway in gateways if gateway.state.plans]
+        new_topics, equal_topics = self._take(gateways, now)
+        if new_topics:
+            log.warning(
+                "gateways enforce different plans",
+                topics=new_topics[:TEXTS_MAX],
+                count=len(new_topics),
+                plans=self._differences[new_topics[0]].digests,
+            )
+        if equal_topics:
+            log.info(
+                "gateways enforce the same plans again",
+                topics=equal_topics[:TEXTS_MAX],
+                count=len(equal_topics),
+            )
+
+    def _take(self, gateways: Sequence[Named], now: float) -> tuple[list[str], list[str]]:
+        """Return the topics whose difference has lasted now, and those where it has ended."""
+        new_topics, equal_topics = [], []
+        names = {gateway.name for gateway in gateways}
         old_differences, self._differences = self._differences, {}
         for topic, digests in _different(gateways):
-            last = old_differences.pop(topic, _Difference(now, digests, is_reported=False))
+            last = old_differences.pop(topic, _Difference(now, now, digests, is_reported=False))
             is_reported = now - last.since >= AFTER_S
             if is_reported and not last.is_reported:
-                log.warning("gateways enforce different plans", topic=topic, plans=digests)
-            self._differences[topic] = _Difference(last.since, digests, is_reported)
+                new_topics.append(topic)
+            self._differences[topic] = _Difference(last.since, now, digests, is_reported)
         for topic, difference in old_differences.items():
-            if difference.is_reported:
-                log.info("gateways enforce the same plan again", topic=topic)
+            if not difference.digests.keys() <= names:
+                if now - difference.seen < FORGOTTEN_S:
+                    self._differences[topic] = difference
+            elif difference.is_reported:
+                equal_topics.append(topic)
+        return new_topics, equal_topics
 
 
 def gauge(comparison: PlanComparison | None) -> Gauge:
@@ -104,7 +138,7 @@ def gauge(comparison: PlanComparison | None) -> Gauge:
 def _different(gateways: Sequence[Named]) -> list[tuple[str, dict[str, str]]]:
     """Return the topics with different plans, and the digest of each gateway by its name."""
     plans = [gateway.state.plans for gateway in gateways]
-    if all(other == plans[0] for other in plans[1:]):
+    if not plans or all(other == plans[0] for other in plans[1:]):
         return []
     topics: dict[str, None] = {}
     for digests in plans:

@@ -67,7 +67,7 @@ def fault_in(tree: Tree, columns: Columns, *, is_for_rows: bool) -> str | None:
 
 
 class _Rows:
-    """What is known of rows; implements `outcomes.ValueParts`."""
+    """Facts about rows; implements `outcomes.ValueParts`."""
 
     def __init__(self, columns: Columns, *, looks_at_types: bool) -> None:
         self._columns = columns

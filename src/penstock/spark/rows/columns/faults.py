@@ -1,4 +1,4 @@
-"""What a plan asks of values, and why the rows of a frame can never have it.
+"""What a plan requires of values, and why the rows of a frame can never have it.
 
 The columns of a frame are known before there is a row: what refuses every row is an error then. On
 the wire, nothing is known of a value before it comes, so that a plan from a file may have rules
@@ -28,7 +28,7 @@ from penstock.spark.rows.columns.fields import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from penstock.policies.asked import Asked
+    from penstock.policies.requirements import Requirement
 
 _FAULTS_MOST: Final = 5
 _OF_TYPES: Final = {
@@ -42,15 +42,15 @@ _OF_STRUCTS: Final = {
 
 
 class Demand(NamedTuple):
-    """What a policy asks of values.
+    """What a policy requires of values.
 
     Attributes:
-        asked: What it asks; its key has all that leads to it, such as the file.
+        requirement: The requirement; its key has all that leads to it, such as the file.
         mode: The policy's mode (`penstock.mode`).
         is_for_rows: Whether it was written for these rows, and not for records of a topic.
     """
 
-    asked: Asked
+    requirement: Requirement
     mode: str
     is_for_rows: bool
 
@@ -93,28 +93,28 @@ def faults_of(demands: Iterable[Demand], fields: Sequence[Any], others: Collecti
 
 def _faulty(demands: Iterable[Demand], columns: Columns) -> Iterator[tuple[str, Demand]]:
     for demand in demands:
-        asked = demand.asked
-        if asked.condition is None:
-            text = _fault_of_field(asked, columns)
+        requirement = demand.requirement
+        if requirement.condition is None:
+            text = _fault_of_field(requirement, columns)
         else:
-            text = fault_in(asked.condition, columns, is_for_rows=demand.is_for_rows)
+            text = fault_in(requirement.condition, columns, is_for_rows=demand.is_for_rows)
         if text is not None:
-            yield f"{asked.where}{text}", demand
+            yield f"{requirement.where}{text}", demand
 
 
-def _fault_of_field(asked: Asked, columns: Columns) -> str | None:
-    path = asked.field
+def _fault_of_field(requirement: Requirement, columns: Columns) -> str | None:
+    path = requirement.field
     if text := missing(path, columns):
         return f" requires {written(path)}, but {text}"
     kind = type_at(path, columns)
     name = type(kind).__name__
     own_kind = kind_of(kind) or _OF_STRUCTS.get(name)
-    kinds = {_OF_TYPES.get(each, each) for each in asked.types}
+    kinds = {_OF_TYPES.get(each, each) for each in requirement.types}
     if own_kind is None or not kinds or {own_kind, "null"} & kinds:
         return None
     if name in _MAY_BE_TEXT and TEXT in kinds:
         return None
-    types = " or ".join(asked.types)
+    types = " or ".join(requirement.types)
     return f" requires {written(path)} as {types}, but {written(path)} is {sql_of(kind)}"
 
 

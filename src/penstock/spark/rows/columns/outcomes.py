@@ -38,7 +38,7 @@ _OF_MISFITS: Final = {
 
 
 class ValueParts(Protocol):
-    """What is known of the values."""
+    """Facts about the values."""
 
     def is_missing(self, path: tuple[str, ...]) -> bool:
         """Return whether no value has the part with a path."""
@@ -81,10 +81,10 @@ def _of_part(path: tuple[str, ...], parts: ValueParts, *, is_tested: bool) -> Ou
 def _of_call(call: Call, parts: ValueParts) -> Outcomes:
     results = [outcomes_of(argument, parts) for argument in call.arguments]
     match call.function, results:
-        case "_&&_", [left, right]:
-            return (left & right & Outcomes.TRUE) | ((left | right) & Outcomes.FALSE)
-        case "_||_", [left, right]:
-            return (left & right & Outcomes.FALSE) | ((left | right) & Outcomes.TRUE)
+        case "_&&_", [first, second]:
+            return (first & second & Outcomes.TRUE) | ((first | second) & Outcomes.FALSE)
+        case "_||_", [first, second]:
+            return (first & second & Outcomes.FALSE) | ((first | second) & Outcomes.TRUE)
         case "!_", [only]:
             return _inverted(only)
         case "_?_:_", [condition, yes, no]:

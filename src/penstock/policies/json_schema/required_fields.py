@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    AskedField = tuple[tuple[str, ...], tuple[str, ...]]
+    RequiredField = tuple[tuple[str, ...], tuple[str, ...]]
     """The path of a field, and its types."""
 
 _REFERENCES_ALONE: Final = 2019
 """The first draft in which `$ref` leaves the words beside it in force."""
 
 
-def asked_fields(schema: Any, draft: int) -> Iterator[AskedField]:
+def required_fields(schema: Any, draft: int) -> Iterator[RequiredField]:
     """Yield the paths of fields without which no object fits, and the types that each may have.
 
     Only `required`, `properties`, `type` and `allOf` are read, and no reference: there may be more

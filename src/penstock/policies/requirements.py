@@ -1,6 +1,6 @@
-"""What a policy asks of values that are JSON: conditions to be true, and fields to be there.
+"""What a policy requires of values that are JSON: conditions to be true, and fields to be there.
 
-A policy has a method `asked_of_values(topic, text)`, which returns these; `text` is the topic's
+A policy has a method `value_requirements(topic, text)`, which returns these; `text` is the topic's
 `record.validation.policy`. Where all values have fields that are known beforehand, as rows have
 their columns, it is known from them whether any value can be accepted.
 """
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.rules.checked import Tree
 
 
-class Asked(NamedTuple):
+class Requirement(NamedTuple):
     """A condition or a field; a value that does not have it is refused.
 
     Attributes:
-        where: The key of the policy that asks for it, for messages.
+        where: The key of the policy that requires it, for messages.
         condition: A condition that has to be true; None for a field.
         field: The path of the field that has to be there.
         types: The types in JSON Schema of which it has to be one; empty for any.

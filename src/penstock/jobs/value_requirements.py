@@ -14,29 +14,29 @@ if TYPE_CHECKING:
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.jobs.plan import RecordPlan
-    from penstock.policies.asked import Asked
+    from penstock.policies.requirements import Requirement
 
 
-class AskedByPolicy(NamedTuple):
-    """What a policy asks, and what becomes of records that it refuses.
+class PolicyRequirement(NamedTuple):
+    """What a policy requires, and what becomes of records that it refuses.
 
     Attributes:
         policy: The name of the policy; empty if it has none, because a key of a proposal names it.
         mode: Its mode (`penstock.mode`).
-        asked: What it asks.
+        requirement: A condition or a field; its key is that of the policy.
     """
 
     policy: str
     mode: str
-    asked: Asked
+    requirement: Requirement
 
 
-def asked_of_values(plan: RecordPlan, topic: str) -> list[AskedByPolicy]:
-    """Return what the policies of a topic ask of values, in their order.
+def value_requirements(plan: RecordPlan, topic: str) -> list[PolicyRequirement]:
+    """Return what the policies of a topic require of values, in their order.
 
-    No code of a user's is run: such a policy asks nothing here. Neither does any where interceptors
-    of the topic may change values before they are judged, or where a policy cannot be used: that is
-    said where records are judged.
+    No code of a user's is run: such a policy has no requirements here. There are none either where
+    interceptors of the topic may change values before they are judged, or where a policy cannot be
+    used: that is said where records are judged.
     """
     plans = Plan(plan.policies)
     plans.set_interceptor_patterns(plan.patterns)
@@ -54,21 +54,21 @@ def asked_of_values(plan: RecordPlan, topic: str) -> list[AskedByPolicy]:
     except ConfigurationError:
         return []
     try:
-        return list(_asked(policies, topic_plan))
+        return list(_requirements(policies, topic_plan))
     finally:
         policies.close()
 
 
-def _asked(policies: PolicyInstances, plan: TopicPlan) -> Iterator[AskedByPolicy]:
+def _requirements(policies: PolicyInstances, plan: TopicPlan) -> Iterator[PolicyRequirement]:
     text = plan.validation_setting or ""
     for validation in policies.validations_of(plan):
-        method = getattr(validation.instance, "asked_of_values", None)
+        method = getattr(validation.instance, "value_requirements", None)
         if not callable(method) or not is_own(type(validation.instance).__module__):
             continue
         name = validation.record_policy.name
         try:
-            asked = list(method(plan.topic, text))
+            requirements = list(method(plan.topic, text))
         except ValueError:  # it cannot judge the topic
             continue
-        for each in asked:
-            yield AskedByPolicy(name if name in plan.named else "", plan.mode_of(name), each)
+        for each in requirements:
+            yield PolicyRequirement(name if name in plan.named else "", plan.mode_of(name), each)

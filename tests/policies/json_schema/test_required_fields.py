@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from penstock.policies.json_schema.asked_fields import asked_fields
 from penstock.policies.json_schema.check import compile_check
 from penstock.policies.json_schema.library import LibraryCheck
+from penstock.policies.json_schema.required_fields import required_fields
 from penstock.policies.json_schema.texts import SchemaTexts
 
 OBJECT = {"type": "object", "required": ["b"], "properties": {"b": {"type": "string"}}}
@@ -41,11 +41,11 @@ OBJECT = {"type": "object", "required": ["b"], "properties": {"b": {"type": "str
     ],
 )
 def test_fields(schema, draft, expected):
-    assert list(asked_fields(schema, draft)) == expected
+    assert list(required_fields(schema, draft)) == expected
 
 
 def test_both_judges_have_them():
     text = json.dumps({"required": ["a"]})
     library = LibraryCheck(SchemaTexts(text, {}), formats=False)
     native = compile_check(SchemaTexts(text, {}), formats=False)
-    assert list(library.asked_fields) == list(native.asked_fields) == [(("a",), ())]
+    assert list(library.required_fields) == list(native.required_fields) == [(("a",), ())]

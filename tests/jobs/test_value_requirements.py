@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.jobs.asked import asked_of_values
 from penstock.jobs.plan import load_plan
+from penstock.jobs.value_requirements import value_requirements
 from tests.gateways import write_configuration
 
 RULES = {
@@ -27,32 +27,40 @@ class Changes(ProduceRequestInterceptor):
 
 
 @pytest.fixture
-def asked(tmp_path):
+def requirements_of(tmp_path):
     (tmp_path / "asking.py").write_text(OWN)
 
     def of_topic(properties, topic="orders"):
         plan = load_plan(write_configuration(tmp_path, "none:1", 9192, {**RULES, **properties}))
-        return [(each.policy, each.mode, each.asked.where) for each in asked_of_values(plan, topic)]
+        return [
+            (each.policy, each.mode, each.requirement.where)
+            for each in value_requirements(plan, topic)
+        ]
 
     return of_topic
 
 
-def test_rules_of_a_topic(asked):
-    assert asked({}) == [("a", "enforce", "rules.b")]
-    assert asked({"policies.a.mode": "observe"}) == [("a", "observe", "rules.b")]
-    assert asked({"topics.orders.penstock.mode": "mark"}) == [("a", "mark", "rules.b")]
-    assert asked({}, topic="others") == []
+def test_rules_of_a_topic(requirements_of):
+    assert requirements_of({}) == [("a", "enforce", "rules.b")]
+    assert requirements_of({"policies.a.mode": "observe"}) == [("a", "observe", "rules.b")]
+    assert requirements_of({"topics.orders.penstock.mode": "mark"}) == [("a", "mark", "rules.b")]
+    assert requirements_of({}, topic="others") == []
 
 
-def test_values_of_another_format_have_no_columns(asked):
-    assert asked({"policies.a.format": "string", "policies.a.rules.b": "value != ''"}) == []
+def test_values_of_another_format_have_no_columns(requirements_of):
+    assert (
+        requirements_of({"policies.a.format": "string", "policies.a.rules.b": "value != ''"}) == []
+    )
 
 
-def test_rules_over_batches_are_not_asked_of_a_value(asked):
-    assert asked({"policies.a.rules.b": "count < 5", "policies.a.rules.b.scope": "batch"}) == []
+def test_rules_over_batches_are_no_requirements_of_a_value(requirements_of):
+    assert (
+        requirements_of({"policies.a.rules.b": "count < 5", "policies.a.rules.b.scope": "batch"})
+        == []
+    )
 
 
-def test_no_code_of_a_user_is_run(asked, tmp_path):
+def test_no_code_of_a_user_is_run(requirements_of, tmp_path):
     with_own = {
         "policies": "a,own,rules",
         "policies.own.type": "asking.Own",
@@ -64,13 +72,13 @@ def test_no_code_of_a_user_is_run(asked, tmp_path):
     import asking
 
     asking.made.clear()
-    assert [each.asked.where for each in asked_of_values(plan, "orders")] == ["rules.b"]
+    assert [each.requirement.where for each in value_requirements(plan, "orders")] == ["rules.b"]
     assert asking.made == []
 
 
-def test_interceptors_may_add_what_is_missing(asked):
+def test_interceptors_may_add_what_is_missing(requirements_of):
     changed = {"policies": "a,change", "policies.change.type": "asking.Changes"}
-    assert asked({**changed, "topics.orders.penstock.policies": "change,a"}) == []
-    assert asked({**changed, "topics.orders.penstock.policies": "a"}) == [
+    assert requirements_of({**changed, "topics.orders.penstock.policies": "change,a"}) == []
+    assert requirements_of({**changed, "topics.orders.penstock.policies": "a"}) == [
         ("a", "enforce", "rules.b")
     ]
