@@ -88,6 +88,8 @@ def test_a_wheel_has_the_licences_of_the_crates_in_it():
             assert re.search(r"^rustls [\d.]+ \(", files.read(name).decode(), re.MULTILINE)
 
 
+@pytest.mark.dist
+@pytest.mark.system
 def test_the_sdist_has_no_lock_file_with_addresses():
     [sdist] = (ROOT / "dist").glob("penstock_kafka-*.tar.gz")
     with tarfile.open(sdist) as files:
