@@ -89,7 +89,7 @@ def describe_topics(
         topics, partitions = _topics(configuration, properties)
         for topic, own in sorted(topics.items()):
             topic_plan = plan.for_topic(topic, own)
-            if topic_plan is None or not _judges_records(topic_plan):
+            if topic_plan is None:
                 continue
             topic_count += 1
             yield f"topic {topic}{mode_of(plan, topic, topic_plan)}"
@@ -172,18 +172,6 @@ def _check_ports(configuration: Configuration, nodes: Sequence[int]) -> None:
         )
 
 
-def _judges_records(topic_plan: TopicPlan) -> bool:
-    """Return whether a topic has a policy for records, or cannot be judged."""
-    return bool(
-        topic_plan.interceptors
-        or topic_plan.records_policy
-        or topic_plan.validators
-        or topic_plan.validation_policy
-        or topic_plan.named
-        or topic_plan.unusable
-    )
-
-
 def _lines(plan: Plan, policies: PolicyInstances, topic_plan: TopicPlan) -> Iterator[str]:
     if topic_plan.unusable:
         yield f"cannot be judged: {topic_plan.unusable}"
@@ -192,13 +180,12 @@ def _lines(plan: Plan, policies: PolicyInstances, topic_plan: TopicPlan) -> Iter
         validation.record_policy.name: validation
         for validation in policies.validations_of(topic_plan)
     }
-    yield from map(plan.label, topic_plan.interceptors)
-    if topic_plan.records_policy:
-        yield plan.label(topic_plan.records_policy)
-    yield from map(plan.label, topic_plan.validators)
-    own = (topic_plan.validation_policy,) if topic_plan.validation_policy else ()
-    for name in (*own, *topic_plan.named):
-        yield from _of_policy(plan.label(name), validations.get(name), topic_plan)
+    validating_names = {topic_plan.validation_policy, *topic_plan.named}
+    for name in topic_plan.policies:
+        if name in validating_names:
+            yield from _of_policy(plan.label(name), validations.get(name), topic_plan)
+        else:
+            yield plan.label(name)
 
 
 def _of_policy(
