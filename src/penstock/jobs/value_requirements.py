@@ -1,4 +1,4 @@
-"""What the built-in policies of a topic ask of every value, read from the policies themselves."""
+"""What the built-in policies of a topic require of every value, read from the policies."""
 
 from __future__ import annotations
 

@@ -81,13 +81,15 @@ def verdicts(
 
     def evaluate(batches: Iterator[Arrays]) -> Iterator[pa.Array]:
         evaluator = evaluator_of(records)
+        first_check = types_check
         for arrays in batches:
             # Spark passes a single column as itself.
             columns = (arrays,) if len(names) == 1 else arrays
             parts = dict(zip(names, columns, strict=True))
             types = parts.pop(TYPES, None)
-            if types_check is not None and types is not None:
-                types_check.check(types)
+            if first_check is not None and types is not None:
+                first_check.check(types)
+                first_check = None  # all batches of a task have the same types
             decisions = judged_rows(evaluator, plan, parts)
             yield verdict_with_objections(len(parts["value"]), decisions)
         task_ended()

@@ -53,7 +53,7 @@ class RowPlan:
         nulls: What becomes of a null column: `null`, or `missing`.
         column_schemas: For each policy the schema by which it may judge columns, or why it needs
             the value of each row.
-        demands: What the policies of the topic ask of every value.
+        demands: What the policies of the topic require of every value.
     """
 
     records: RecordPlan
@@ -197,7 +197,7 @@ def row_plan_of(value: Any, function: str, *, has_topics: bool | None = None) ->
 
 
 def _demands(plan: RecordPlan, topic: str) -> Iterator[Demand]:
-    """Yield what the policies of a file ask, named by its keys."""
+    """Yield what the policies of a file require, named by its keys."""
     for policy, mode, requirement in value_requirements(plan, topic):
         prefix = f"{NAMES}.{policy}." if policy else ""
         where = f"{plan.path}: {prefix}{requirement.where}"
