@@ -24,7 +24,8 @@
     │       ├── AuditTopicError          gateway: the topic of the audit trail
     │       ├── ClientError              client: requests to brokers
     │       │   ├── BrokerUnreachableError
-    │       │   │   └── ConnectionLostError
+    │       │   │   ├── ConnectionLostError
+    │       │   │   └── NoAnswerError    the time of a caller was over
     │       │   ├── LoginError
     │       │   ├── ResponseError        a broker responded with an error code
     │       │   │   └── DeniedError

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.kafka.client.connections.retries import Retries, retried
-from penstock.kafka.client.errors import BrokerUnreachableError, LoginError
+from penstock.kafka.client.errors import BrokerUnreachableError, LoginError, NoAnswerError
 from tests.kafka.client.settings import SETTINGS
 
 
@@ -103,3 +103,30 @@ def test_an_attempt_is_not_repeated_after_a_final_error_or_the_time():
         with pytest.raises(type(error)):
             retried(attempts, limit_s, attempts)
         assert len(attempts.left) == 1
+
+
+class NumberedAttempts(Attempts):
+    """Attempts that take a second each."""
+
+    def retries(self, limit_s=None):
+        return Retries(
+            SETTINGS._replace(backoff_s=0.0), limit_s=limit_s, clock=lambda: float(len(self.left))
+        )
+
+
+def test_the_end_of_the_time_does_not_hide_the_reason():
+    """The last attempt had less time than a broker, or a KDC, needs to fail."""
+    attempts = NumberedAttempts(
+        NoAnswerError("no answer within 3 s"),
+        BrokerUnreachableError("away"),
+        NoAnswerError("no answer within 0.1 s"),
+    )
+    with pytest.raises(BrokerUnreachableError, match=r"^away$"):
+        retried(attempts, 3.0, attempts)
+    assert not attempts.errors
+
+
+def test_the_end_of_the_time_is_a_reason_if_there_is_no_other():
+    attempts = NumberedAttempts(NoAnswerError("no answer within 1 s"))
+    with pytest.raises(NoAnswerError, match="no answer"):
+        retried(attempts, 1.0, attempts)

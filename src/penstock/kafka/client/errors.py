@@ -35,6 +35,10 @@ class ConnectionLostError(BrokerUnreachableError):
     """A broker, or the network, has ended a connection on which a request was pending."""
 
 
+class NoAnswerError(BrokerUnreachableError):
+    """The time of a caller was over. It may have been too short for a broker to respond."""
+
+
 class LoginError(ClientError):
     """TLS or SASL was refused by either side. The message holds no secret."""
 

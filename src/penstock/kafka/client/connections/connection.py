@@ -36,7 +36,7 @@ from penstock.kafka.client.connections.metadata import (
 from penstock.kafka.client.connections.retries import Retries
 from penstock.kafka.client.connections.security import ConnectionSecurity
 from penstock.kafka.client.connections.settings import read_settings
-from penstock.kafka.client.errors import BrokerUnreachableError, ClientError, response_error
+from penstock.kafka.client.errors import ClientError, NoAnswerError, response_error
 from penstock.kafka.client.protocol.raw_requests import (
     RawRequest,
     RawResponse,
@@ -469,7 +469,7 @@ def _result_of(future: Future[T], timeout_s: float | None) -> T:
         return future.result(timeout_s)
     except TimeoutError:
         future.cancel()
-        raise BrokerUnreachableError(f"no answer within {timeout_s:g} s") from None
+        raise NoAnswerError(f"no answer within {timeout_s:g} s") from None
     finally:
         del future
 

@@ -6,7 +6,7 @@ import random
 import time
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from penstock.kafka.client.errors import ClientError
+from penstock.kafka.client.errors import ClientError, NoAnswerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,12 +80,15 @@ def retried(connection: _Retrying, limit_s: float, attempt: Callable[[float], T]
         attempt: Called with the seconds that are left.
 
     Raises:
-        ClientError: The last error.
+        ClientError: The last error that is more than the end of the time.
     """
     deadline = time.monotonic() + limit_s
     retries = connection.retries(limit_s)
+    reason: ClientError | None = None
     while True:
         try:
             return attempt(max(deadline - time.monotonic(), _ATTEMPT_MIN_S))
         except ClientError as error:
-            retries.after(error)
+            if reason is None or not isinstance(error, NoAnswerError):
+                reason = error.with_traceback(None)
+        retries.after(reason)
