@@ -40,22 +40,23 @@ _UPSTREAM: Final = """\
 Any key of Kafka's admin client, consumer or producer for Java can follow `upstream.`, so you can
 copy a Java client's file. Error messages contain no values.
 
-- `upstream.sasl.mechanism` is `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, or
-  `GSSAPI` if the libraries support it. User and password are options of
-  `upstream.sasl.jaas.config`, or librdkafka's `upstream.sasl.username` and
-  `upstream.sasl.password`.
+- `upstream.sasl.mechanism` is `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER` or
+  `GSSAPI`. User and password are options of `upstream.sasl.jaas.config`, or librdkafka's
+  `upstream.sasl.username` and `upstream.sasl.password`.
+- GSSAPI needs the Python package `gssapi`, also on executors, and the environment variable
+  `KRB5_CLIENT_KTNAME` (keytab) or `KRB5CCNAME` (ticket cache). Its option is `principal`.
 - OAUTHBEARER gets a token from `upstream.sasl.oauthbearer.token.endpoint.url` (KIP-768):
   `https:` or `http:` with the client credentials grant, or `file:`. Client id, secret and scope
   are the options `clientId`, `clientSecret` and `scope` of `upstream.sasl.jaas.config`, or the
   keys of KIP-1139; the option `ssl.truststore.location` (PEM, also on Spark's
   executors) has the endpoint's certificates. `upstream.sasl.login.callback.handler.class` can only
   name Kafka's handler. For tests, `unsecuredLoginStringClaim_sub` creates unsigned tokens.
-- Key and trust stores, the listener's too, are PEM: a file (`location`), or the text itself
+- Key and trust stores, the listener's too, are PEM: a file (`location`), or the text
   (`upstream.ssl.keystore.key`, `upstream.ssl.keystore.certificate.chain`,
   `upstream.ssl.truststore.certificates`). Java key stores (JKS, PKCS12) are an error.
 - Kafka's Java client (4.0 and newer, but not Spark 4.2's) only contacts the endpoints in its
   system property `org.apache.kafka.sasl.oauthbearer.allowed.urls`.
-- Other keys of librdkafka are an error, which has Kafka's name; so is an unknown key.
+- Other keys of librdkafka are an error with Kafka's name; so are unknown keys.
 
 | keys | effect |
 |---|---|

@@ -25,8 +25,8 @@ class Effect(StrEnum):
     LOGIN = "the login"
     RAW = "connections that read and write whole batches"
     JAVA = "none"
-    REPLACED = "none: Penstock sets it itself, or has no use for it"
-    REFUSED = "an error: it names a Java class, and Penstock's client is written in Python"
+    REPLACED = "none: Penstock sets or ignores it"
+    REFUSED = "an error: it names a Java class"
 
 
 class ClientKey(NamedTuple):
