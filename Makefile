@@ -49,15 +49,15 @@ CARGO := env -u MAKEFLAGS -u MFLAGS PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 # The tests run in random order; the seed stands in the first lines of what pytest prints.
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 # Suites that are targets of their own.
-OTHERS := not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser and not suites
+OTHERS := not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser and not suites and not kerberos
 IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 # Those of make slow-suites, and of .github/workflows/nightly.yml.
-SLOW_SUITES := slow interop chaos spark spark-kills spark-versions spark-tables kafka-versions parity registry model mutants fuzz schemas suites kills soak conformance console-browser
+SLOW_SUITES := slow interop chaos spark spark-kills spark-versions spark-tables kafka-versions parity registry kerberos model mutants fuzz schemas suites kills soak conformance console-browser
 
 UNIT := $(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2
 
-.PHONY: optimised without-tools help setup demo dist unit test floors lowest test-native asan slow slow-suites coverage console-browser screenshots interop chaos spark spark-kills spark-versions kafka-versions spark-tables parity registry model mutants fuzz schemas suites kills soak conformance chart image sbom site man workflows lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark bench-rows docs clean
+.PHONY: optimised without-tools help setup demo dist unit test floors lowest test-native asan slow slow-suites coverage console-browser screenshots interop chaos spark spark-kills spark-versions kafka-versions spark-tables parity registry kerberos model mutants fuzz schemas suites kills soak conformance chart image sbom site man workflows lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-modes bench-threads bench-connections bench-spark bench-rows docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -183,6 +183,17 @@ parity: setup $(ARCHIVED)  ## 100,000 records a kind of policy, judged alike by 
 registry: setup  ## a real schema registry (Apicurio, fetched here), with what Confluent's serializers write
 	$(BIN)/python -m tests.registry.apicurio
 	$(BIN)/python -m pytest tests/registry -m registry
+
+# The package is built: it has no wheel for Linux.
+NO_KRB5 := make kerberos needs krb5-config: install libkrb5-dev
+$(VENV)/.kerberos: requirements/kerberos.txt $(STAMP)
+	@command -v krb5-config >/dev/null || $(if $(CI),sudo apt-get install --quiet --yes libkrb5-dev,{ echo "$(NO_KRB5)" >&2; exit 1; })
+	$(BIN)/pip install --quiet --require-hashes --no-deps --cache-dir $(CACHE)/pip -r $<
+	touch $@
+
+kerberos: setup $(VENV)/.kerberos  ## logins by GSSAPI with MIT's library, at a real KDC (Apache Kerby, fetched here) and Kafka; needs libkrb5-dev and a C compiler
+	$(BIN)/python -m tests.kerberos.kdc
+	$(BIN)/python -m pytest $(IN_ORDER) tests/kerberos -m kerberos
 
 # Debian's chromium, or another one: CHROMIUM=.
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)

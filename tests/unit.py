@@ -16,7 +16,17 @@ from typing import Any, Final
 import pytest
 
 SYSTEM_FOLDERS: Final = frozenset(
-    {"chaos", "hostile", "integration", "interop", "parity", "registry", "spark", "suites"}
+    {
+        "chaos",
+        "hostile",
+        "integration",
+        "interop",
+        "kerberos",
+        "parity",
+        "registry",
+        "spark",
+        "suites",
+    }
 )
 MARKED_IN: Final = "spark"
 """The folder of these in which some tests are marked `unit`."""

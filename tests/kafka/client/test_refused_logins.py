@@ -1,7 +1,11 @@
 """The messages about logins that a broker refuses."""
 
+import threading
+
 import pytest
 
+from penstock.kafka.client.connections.broker_connection import _ThreadedAuthenticator
+from penstock.kafka.client.connections.daemon_threads import DaemonThreads
 from penstock.kafka.client.errors import LoginError
 from tests.kafka.client.sasl_broker import SaslBroker
 
@@ -51,3 +55,27 @@ async def test_a_handshake_that_is_refused():
         assert await refusal(broker, "PLAIN") == (
             f"{broker.address} refused the login by PLAIN: ILLEGAL_SASL_STATE, without a reason"
         )
+
+
+class Waiting:
+    """The steps of a login that waits for a KDC."""
+
+    def __init__(self):
+        self.answer = threading.Event()
+
+    def _step(self, payload):
+        self.answer.wait(60)
+        return payload, True
+
+
+async def test_a_login_that_waits_for_a_kdc():
+    waiting = Waiting()
+    steps = _ThreadedAuthenticator(waiting, DaemonThreads("logins", 1), 0.01)
+    try:
+        with pytest.raises(LoginError, match=r"no KDC has responded within 0\.01 s") as caught:
+            await steps.step(b"")
+        assert caught.value.retriable
+    finally:
+        waiting.answer.set()
+    again = _ThreadedAuthenticator(waiting, DaemonThreads("logins", 1))
+    assert await again.step(b"next") == (b"next", True)

@@ -1,6 +1,7 @@
 """TLS and SASL as aiokafka's arguments, and unsupported keys."""
 
-import importlib.util
+import sys
+from types import ModuleType
 
 import pytest
 from structlog.testing import capture_logs
@@ -140,15 +141,38 @@ def test_unusable_keys(given, text):
 
 
 def test_kerberos_needs_a_library(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "gssapi", None)
     with pytest.raises(ConfigurationError, match="needs the Python package gssapi"):
         options("GSSAPI")
 
 
+def test_kerberos_needs_a_library_that_can_be_loaded(monkeypatch, tmp_path):
+    """Kerberos itself is not in the package."""
+    (tmp_path / "gssapi.py").write_text("raise ImportError('libgssapi_krb5.so.2: not found')")
+    monkeypatch.delitem(sys.modules, "gssapi", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigurationError, match=r"package gssapi, .*: libgssapi_krb5\.so\.2: not"):
+        options("GSSAPI")
+
+
 def test_kerberos(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
-    monkeypatch.delenv("KRB5_CLIENT_KTNAME", raising=False)
-    found = options("GSSAPI", 'Krb5LoginModule required serviceName="broker";')
+    monkeypatch.setitem(sys.modules, "gssapi", ModuleType("gssapi"))
+    found = options("GSSAPI", 'Krb5LoginModule required serviceName="broker" principal="p@R";')
     assert found["sasl_kerberos_service_name"] == "broker"
-    with pytest.raises(ConfigurationError, match="KRB5_CLIENT_KTNAME"):
-        options("GSSAPI", 'Krb5LoginModule required useKeyTab=true keyTab="/a.keytab";')
+    assert found["kerberos_principal"] == "p@R"
+    found = options("GSSAPI")
+    assert found["sasl_kerberos_service_name"] == "kafka"
+    assert found["kerberos_principal"] == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "variable"), [("keyTab", "KRB5_CLIENT_KTNAME"), ("ticketCache", "KRB5CCNAME")]
+)
+def test_files_of_kerberos_are_named_by_the_environment(monkeypatch, option, variable):
+    monkeypatch.setitem(sys.modules, "gssapi", ModuleType("gssapi"))
+    monkeypatch.delenv(variable, raising=False)
+    login = f'Krb5LoginModule required {option}="/a.file";'
+    with pytest.raises(ConfigurationError, match=f"{option} is an option of Java.* {variable}"):
+        options("GSSAPI", login)
+    monkeypatch.setenv(variable, "/a.file")
+    assert options("GSSAPI", login)["sasl_mechanism"] == "GSSAPI"

@@ -1,7 +1,7 @@
 """A connection to a broker: aiokafka's, which logs in on other threads and knows when it is silent.
 
 A step of a login may block: GSSAPI waits for a KDC. aiokafka runs it on the event loop's executor,
-which has a few threads, and the gateway needs them for other work.
+which has a few threads, and the gateway needs them for other work. It also leaves the KDC no limit.
 """
 
 from __future__ import annotations
@@ -26,17 +26,30 @@ _TIME_TO_RESPOND_S: Final = 5.0
 class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
     """A connection to a broker."""
 
-    def __init__(self, host: str, port: int, *, logins: Executor, **options: Any) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        logins: Executor,
+        kdc_timeout_s: float | None = None,
+        kerberos_principal: str = "",
+        **options: Any,
+    ) -> None:
         """Prepare; nothing is contacted.
 
         Args:
             host: Of the broker.
             port: Of the broker.
             logins: Runs the steps of logins.
+            kdc_timeout_s: How long a step of GSSAPI may take; None for no limit.
+            kerberos_principal: Who logs in by GSSAPI; empty for any principal.
             options: The other arguments of `AIOKafkaConnection`.
         """
         super().__init__(host, port, **options)
         self._logins = logins
+        self._kdc_timeout_s = kdc_timeout_s
+        self._kerberos_principal = kerberos_principal
         self._made_at = time.monotonic()
 
     def send(self, request: Any, expect_response: bool = True) -> Awaitable[Any]:
@@ -118,7 +131,13 @@ class BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
 
     def authenticator_gssapi(self) -> _ThreadedAuthenticator:
         """Return the steps of GSSAPI."""
-        return _ThreadedAuthenticator(super().authenticator_gssapi(), self._logins)
+        # It needs the package gssapi, and takes long to import.
+        from penstock.kafka.client.connections.kerberos import (  # noqa: PLC0415
+            KerberosAuthenticator,
+        )
+
+        authenticator = KerberosAuthenticator(self.sasl_principal, self._kerberos_principal)
+        return _ThreadedAuthenticator(authenticator, self._logins, self._kdc_timeout_s)
 
     def authenticator_scram(self) -> _ThreadedAuthenticator:
         """Return the steps of SCRAM."""
@@ -146,15 +165,30 @@ def refusal_reason(error: Exception) -> str:
 class _ThreadedAuthenticator:
     """An authenticator of aiokafka, on other threads than its own."""
 
-    def __init__(self, authenticator: Any, logins: Executor) -> None:
+    def __init__(
+        self, authenticator: Any, logins: Executor, timeout_s: float | None = None
+    ) -> None:
         self._authenticator = authenticator
         self._logins = logins
+        self._timeout_s = timeout_s
 
     async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
-        """Return the bytes to send, and whether a response is expected; None at the end."""
+        """Return the bytes to send, and whether a response is expected; None at the end.
+
+        Raises:
+            LoginError: It takes too long.
+        """
         loop = asyncio.get_running_loop()
         step = self._authenticator._step  # noqa: SLF001 - `step` has no choice of the executor
-        next_step: tuple[bytes, bool] | None = await loop.run_in_executor(
-            self._logins, step, payload
-        )
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                next_step: tuple[bytes, bool] | None = await loop.run_in_executor(
+                    self._logins, step, payload
+                )
+        except TimeoutError:
+            raise LoginError(
+                f"the login by GSSAPI failed: no KDC has responded within {self._timeout_s:g} s; "
+                "see krb5.conf (KRB5_CONFIG)",
+                retriable=True,
+            ) from None
         return next_step

@@ -55,6 +55,8 @@ _CLOSES_WITHIN_S: Final = 2.0
 _PATIENCE_S: Final = 3.0
 """How long a broker may be silent before another broker gets the same request."""
 _LOGIN_THREADS_MAX: Final = 16
+_SHARE_OF_KDC: Final = 0.8
+"""The part of the time to connect that a KDC may take: after that, an error can name it."""
 _LOGIN_REFUSED: Final = (
     AuthenticationFailedError,
     AuthenticationMethodNotSupported,
@@ -345,6 +347,7 @@ class Brokers:
             request_timeout_ms=settings.request_timeout_s * 1000,
             max_idle_ms=settings.idle_timeout_s * 1000,
             logins=self._logins,
+            kdc_timeout_s=settings.connect_timeout_s * _SHARE_OF_KDC,
             **self._security.options(),
         )
         try:
@@ -382,7 +385,7 @@ class Brokers:
         if isinstance(error, (OSError, KafkaError)):
             reason = getattr(error, "strerror", None) or error
             return BrokerUnreachableError(f"{address} cannot be reached: {reason}")
-        # Of aiokafka's mechanisms: a server that cannot prove itself, a missing ticket.
+        # Of aiokafka's mechanisms: a server that cannot prove itself.
         return LoginError(f"{address}: the login failed: {type(error).__name__}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +25,7 @@ log = structlog.get_logger()
 
 _CONTEXT: Final = "ssl_context"
 _STORES: Final = ("truststore", "keystore")
+_JAVAS_FILES: Final = {"keyTab": "KRB5_CLIENT_KTNAME", "ticketCache": "KRB5CCNAME"}
 
 
 class ConnectionSecurity:
@@ -112,16 +113,23 @@ def _sasl(login: Login, properties: Mapping[str, str], file: Path) -> dict[str, 
 
 
 def _kerberos(properties: Mapping[str, str], file: Path) -> dict[str, str]:
-    if importlib.util.find_spec("gssapi") is None:
+    try:
+        importlib.import_module("gssapi")
+    except ImportError as error:
+        reason = "" if isinstance(error, ModuleNotFoundError) else f": {error}"
         raise ConfigurationError(
             f"{file}: upstream.sasl.mechanism=GSSAPI needs the Python package gssapi, here and on "
-            "every executor"
-        )
+            f"every executor{reason}"
+        ) from None
     jaas = jaas_options(properties)
-    if jaas.get("keyTab") and "KRB5_CLIENT_KTNAME" not in os.environ:
-        raise ConfigurationError(
-            f"{file}: upstream.sasl.jaas.config: keyTab is an option of Java; name the file by "
-            "the environment variable KRB5_CLIENT_KTNAME"
-        )
+    for option, variable in _JAVAS_FILES.items():
+        if jaas.get(option) and variable not in os.environ:
+            raise ConfigurationError(
+                f"{file}: upstream.sasl.jaas.config: {option} is an option of Java; name the file "
+                f"by the environment variable {variable}"
+            )
     service = properties.get("sasl.kerberos.service.name") or jaas.get("serviceName")
-    return {"sasl_kerberos_service_name": service or "kafka"}
+    return {
+        "sasl_kerberos_service_name": service or "kafka",
+        "kerberos_principal": jaas.get("principal", ""),
+    }
