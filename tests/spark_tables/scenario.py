@@ -128,8 +128,9 @@ def run(arguments: list[str], code: int = 0) -> str:
 
 
 def fails(arguments: list[str], text: str) -> None:
-    """Run a command that ends with 2; its one line has a text."""
-    line = [text for text in run(arguments, 2).splitlines() if not text.startswith("usage")]
+    """Run a command that ends with 2; its one line, beside that of its plan, has a text."""
+    lines = run(arguments, 2).splitlines()
+    line = [text for text in lines if not text.startswith(("usage", "plan "))]
     assert len(line) == 1, line
     assert text in line[0], line
 
