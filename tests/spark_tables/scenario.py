@@ -128,11 +128,14 @@ def run(arguments: list[str], code: int = 0) -> str:
 
 
 def fails(arguments: list[str], text: str) -> None:
-    """Run a command that ends with 2; its one line, beside that of its plan, has a text."""
-    lines = run(arguments, 2).splitlines()
-    line = [text for text in lines if not text.startswith(("usage", "plan "))]
-    assert len(line) == 1, line
-    assert text in line[0], line
+    """Run a command that ends with 2; its one error has a text."""
+    (line,) = error_lines(run(arguments, 2))
+    assert text in line
+
+
+def error_lines(output: str) -> list[str]:
+    """Return the lines of a command that ended before it judged a record."""
+    return [line for line in output.splitlines() if not line.startswith(("usage", "plan "))]
 
 
 def batches() -> None:
@@ -385,7 +388,7 @@ def _old_checkpoint(name: str, rejected: str, *, is_deleted: bool) -> None:
         assert f"table:{clean} has a micro-batch 1 of --checkpoint {checkpoint} with" in output, (
             output
         )
-        assert len(output.splitlines()) == 1, output
+        assert len(error_lines(output)) == 1, output
     else:
         fails(arguments, f"table:{clean} has records that this run would write again: {topic}-")
     assert written() == before
