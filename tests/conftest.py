@@ -30,6 +30,7 @@ from tests.kafka.records.implementations import IMPLEMENTATIONS, use
 pytest_plugins = [
     "tests.unit",
     "tests.order",
+    "tests.cases",
     "tests.groups",
     "tests.limits",
     "tests.garbage",

@@ -43,7 +43,6 @@ LONGEST: Final = (
     "interop/test_dropped_connections.py",
     "spark/test_verdicts.py",
     "spark/jobs/test_redact.py",
-    "hostile/test_all_at_once.py",
     "interop/test_java.py",
     "hostile/test_memory.py",
     "hostile/test_names.py",

@@ -62,6 +62,7 @@ def file(tmp_path):
     return write_configuration(tmp_path, "127.0.0.1:1", 0, {})
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("module", "number", "before"),
     [

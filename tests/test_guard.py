@@ -79,6 +79,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
         started.end()
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda n: n.name)
 @pytest.mark.parametrize("options", [[], ["-n1"]], ids=["alone", "xdist"])
 def test_processes_end_with_pytest(run, options, number):

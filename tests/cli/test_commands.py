@@ -108,6 +108,7 @@ NOT_DEV = ("check", "gateway")
 ALL = (*NOT_DEV, "dev")
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("commands", "properties", "message"),
     [
@@ -179,6 +180,7 @@ def test_a_wrong_native_variable_is_one_line(tmp_path, monkeypatch, value):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_waiting_start_logs_the_reason(without_cluster):
     _, done = without_cluster
     lines = [json.loads(line) for line in done.stderr.splitlines()[:-1]]
@@ -287,6 +289,7 @@ class Wrong(Away):
 """
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("command", "name", "code"),
     [
@@ -526,6 +529,7 @@ def test_dev_serves_a_project_of_init(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_dev_ends_its_kafka_even_when_killed(tmp_path):
     dev = Dev(folder=tmp_path)
     dev.wait_for("Ctrl-C ends both")

@@ -226,6 +226,7 @@ def another_server_responds(registry):
     registry.fault = Fault.GARBAGE
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("trouble", "why"),
     [

@@ -100,6 +100,7 @@ FIELDS = ["headers", "key", "key_base64", "offset", "partition", "timestamp", "t
           "value_base64", "values"]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.thorough
 def test_any_line_is_explained_or_is_an_error_of_the_line(judging, capsys):
     records, readable = judging.with_name("records.jsonl"), []

@@ -350,6 +350,7 @@ def folder(tmp_path_factory):
     return made
 
 
+@pytest.mark.cases(40)
 @pytest.mark.parametrize(
     ("properties", "message"), MISTAKES, ids=[message for _, message in MISTAKES]
 )

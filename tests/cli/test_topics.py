@@ -67,6 +67,7 @@ def test_audit_of_topics_is_0_without_refusals(kafka, tmp_path):
     assert "0 refused, 0 failed" in done.stdout
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("properties", "more", "code", "text"),
     [

@@ -172,6 +172,7 @@ def test_too_many_files_are_not_read(folder, monkeypatch, module, limit):
         digest(folder)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("key", ["metrics.drop", "audit.drop", "broker.drop", "ssl.drop"])
 def test_keys_of_classes_count_whatever_they_are_called(folder, key):
     assert digest(folder, **{key: "1"}) != digest(folder, **{key: "2"})

@@ -71,6 +71,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.cases(4)
 @pytest.mark.system
 @pytest.mark.parametrize("name", KEYS)
 def test_check_names_file_key_class_and_the_near_method(name, tmp_path, capsys):

@@ -28,6 +28,7 @@ from tests.kafka.records.encoding import encode_batch, values
 pytestmark = pytest.mark.system
 
 
+@pytest.mark.cases(4)
 @pytest.mark.kips("B44")
 @pytest.mark.parametrize(
     ("does", "message", "timeout_ms"),
@@ -95,6 +96,7 @@ class Misbehaves(BrokerRecordValidator):
 """
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("does", "message", "timeout_ms"),
     [
@@ -127,6 +129,7 @@ async def test_arrow_fits_into_the_memory_that_a_worker_has_by_default(tmp_path)
         assert error.message == "b'arrow'"
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("does", ["os._exit", "loop", "socket", "segfault"])
 async def test_verdicts_gathered_before_a_bad_batch_are_not_lost_with_it(tmp_path, does):
     properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}
@@ -235,6 +238,7 @@ class Misbehaves(BrokerRecordValidator):
     assert {ACCEPTED} == set(verdicts)
 
 
+@pytest.mark.slow
 async def test_a_worker_that_cannot_start_again_is_not_started_in_a_tight_loop(tmp_path):
     once = tmp_path / "once"
     policies = f"""
@@ -275,6 +279,7 @@ class Misbehaves(RecordsPolicy):
         assert "ended its process" in str(verdict.message)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.kips("B9")
 @pytest.mark.parametrize(
     ("policies", "message"),

@@ -261,6 +261,7 @@ async def test_a_clock_that_is_set_changes_nothing_but_validity(certificates, mo
             assert broker.connections == connections
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("known_before", [False, True])
 @pytest.mark.parametrize("what", ["authority", "name", "expired", "another authority's"])
 async def test_a_certificate_that_is_not_accepted_is_an_error_of_openssl(
@@ -552,6 +553,7 @@ async def test_a_connection_that_is_lost_in_a_handshake_is_tried_again_natively(
         assert (lost, logged) == ([True], [])
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("answer", [b"", b"\0\0\0\x05other", b"HTTP/1.1 400 Bad\r\n\r\n", None])
 @pytest.mark.parametrize("known_before", [False, True])
 async def test_a_broker_without_tls_is_an_error_of_openssl(certificates, answer, known_before):

@@ -32,6 +32,7 @@ def allowed_s(direct: Producing) -> float:
     return max(0.1, 2 * direct.p99_s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seconds", [5, pytest.param(60, marks=pytest.mark.slow)], ids=["short", "long"]
 )

@@ -31,6 +31,7 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / 100
 
 
+@pytest.mark.cases(1)
 def test_batches_of_millions_of_records_in_a_few_kilobytes_delay_no_producer(gateway, topic, bombs):
     name = topic(partitions=2)
     # The work is measured in time of the processor, which a busy machine spreads over more seconds.

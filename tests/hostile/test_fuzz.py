@@ -1,7 +1,9 @@
 """Whatever a client sends, the gateway runs, serves other clients, and keeps no memory of it.
 
-3,000 random inputs in `make test`; `make fuzz` for more.
+3,000 random inputs in `make slow`; `make fuzz` for more.
 """
+
+import pytest
 
 from tests.gateways import descriptors, resident_bytes, wait_until
 from tests.hostile.attack import Attack, unexpected
@@ -9,6 +11,7 @@ from tests.hostile.innocent import INNOCENT, is_served
 from tests.hostile.inputs import mutated
 
 
+@pytest.mark.slow
 def test_random_inputs_affect_no_other_client(attacked, inputs, pytestconfig, chance):
     count = pytestconfig.getoption("fuzz_inputs")
     attack = Attack(attacked.broker_address())

@@ -93,6 +93,7 @@ PRODUCE = produce_request([("guarded", [(0, BATCH)])])
 METADATA = MetadataRequest(topics=None, include_topic_authorized_operations=False)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("request_", [PRODUCE, METADATA], ids=["produce", "metadata"])
 @pytest.mark.parametrize("before", ["nothing", "a handshake", "a wrong password"])
 def test_the_connection_of_an_unauthenticated_client_is_closed_as_by_the_broker(
@@ -118,6 +119,7 @@ def test_records_of_an_authenticated_client_are_judged(guarded):
         assert produced(client.call(PRODUCE))["guarded", 0].error_code == 87
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "api_key", [36, 0, *(pytest.param(key, marks=pytest.mark.slow) for key in (17, 19))]
 )

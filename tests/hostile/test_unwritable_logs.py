@@ -124,6 +124,7 @@ def produce(client: RawClient, topic: str, value: bytes) -> int:
     return int(response.responses[0].partition_responses[0].error_code)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "prints", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["quiet", "printing"]
 )

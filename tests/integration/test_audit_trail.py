@@ -243,6 +243,7 @@ def test_records_that_brokers_always_refuse_are_left_out_and_logged(kafka, admin
     assert scrape(port)("penstock_audit_records_total", result="left_out") == 1
 
 
+@pytest.mark.slow
 def test_records_are_written_that_would_be_too_large_together(kafka, gateway, topic):
     audit_topic = topic("audit", **{"max.message.bytes": "1500"})
     running = gateway({**CHECK, "audit.topic": audit_topic}, POLICIES)
@@ -355,6 +356,7 @@ def test_a_missing_write_permission_is_an_error(secured, secured_admin, tmp_path
     assert "needs Describe and Write on it, and Create if it does not exist" in output
 
 
+@pytest.mark.slow
 def test_a_permission_revoked_for_a_while_loses_no_refusal(secured, secured_admin, tmp_path):
     for name in ("judged", "kept-trail"):
         create_topic(secured_admin, name)

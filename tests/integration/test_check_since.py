@@ -266,6 +266,7 @@ def test_modes_of_topic_configs_and_counts_of_a_gateway_are_used(kafka, topic, g
 # How it ends
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -139,6 +139,7 @@ def test_stored_bad_records_are_shown_with_topic_and_offset(watched, topic, mode
     assert row["dead_letter_topic"] == (f"{name}.bad" if mode == "quarantine" else None)
 
 
+@pytest.mark.slow
 def test_a_point_of_the_chart_is_sent(watched, topic):
     running, port = watched()
     name = topic()
@@ -336,6 +337,7 @@ def test_two_gateways_are_one_page(replicas, topic):
     assert {line["row"]["topic"] for line in lines if "row" in line} == {names[0]}
 
 
+@pytest.mark.slow
 def test_a_gateway_ends_and_starts_while_its_peer_is_watched(replicas, topic):
     (first, second), (port, other) = replicas()
     name = topic()
@@ -403,6 +405,7 @@ def test_a_broken_policy_is_shown_with_the_place_of_its_error(gateway, topic):
     assert [count for _, count in failed["minutes"]] == [1]
 
 
+@pytest.mark.slow
 def test_hostile_peers_delay_and_learn_nothing(gateway, topic):
     """One is silent, one never ends, one lies, and one sends the reader elsewhere."""
     trap = socket.create_server(("127.0.0.1", 0))

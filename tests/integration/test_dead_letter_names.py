@@ -149,6 +149,7 @@ def ensured(admin, topic, partitions=1):
         create_topic(admin, topic, partitions)
 
 
+@pytest.mark.cases(1)
 def test_a_client_does_not_reach_a_topic_whose_name_begins_with_that_of_its_own(
     attack, secured_admin
 ):
@@ -170,6 +171,7 @@ def test_a_client_does_not_reach_a_topic_whose_name_begins_with_that_of_its_own(
     assert b"bad 1" in attack.stored("ord.dead")
 
 
+@pytest.mark.cases(1)
 def test_a_client_does_not_reach_the_topics_of_the_gateway(attack, secured_admin):
     ensured(secured_admin, "_penstock_topic_settings")
     before = attack.stored(SETTINGS)
@@ -179,6 +181,7 @@ def test_a_client_does_not_reach_the_topics_of_the_gateway(attack, secured_admin
     assert attack.stored(SETTINGS) == before
 
 
+@pytest.mark.cases(1)
 def test_a_topic_with_policies_of_its_own_gets_no_dead_letters(attack, secured_admin):
     """Its policies are set by another principal, while dead letters go there."""
     topic = f"mine-{attack.running.pid}"
@@ -209,6 +212,7 @@ def test_a_policy_judges_the_topics_that_the_gateway_creates(attack, secured_adm
     assert attack.stored(topic) == [b"good"]
 
 
+@pytest.mark.cases(1)
 def test_a_client_without_the_right_to_create_gets_one_dead_letter_topic(attack, secured_admin):
     topic = f"pre-{attack.running.pid}"
     create_topic(secured_admin, topic, 3)

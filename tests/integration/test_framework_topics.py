@@ -97,6 +97,7 @@ def test_no_record_of_a_topic_of_a_framework_is_lost(kafka, gateway, topic, chan
     assert "named *-changelog, *-repartition, connect-*, mm2-*, *.internal" in done.stdout
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("by", ["file", "topic", "key"])
 def test_a_topic_that_is_meant_loses_records(gateway, topic, changelog, stored, by):
     file = FILE | (ALLOWED if by == "key" else {})
@@ -122,6 +123,7 @@ def test_a_topic_that_is_altered_through_the_gateway_loses_no_records_from_then_
     assert send(running, name, b"bad").error_code == 0
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("bad", [b"bad", b"drop"])
 def test_a_transaction_with_a_record_that_would_be_lost_aborts(
     gateway, topic, changelog, stored, bad

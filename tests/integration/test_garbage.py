@@ -25,6 +25,7 @@ JUDGED = {"record.validator.classes": "policies.Passes"}
 PRODUCE_HEAD = struct.pack(">hhih", 0, 9, 1, -1)
 
 
+@pytest.mark.cases(10)
 @pytest.mark.parametrize(
     "garbage",
     [

@@ -172,6 +172,7 @@ def test_the_pattern_is_searched_for_in_the_topics_name(gateway, topic, stored):
         assert values_of(stored(name)) == [expected]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.kips("B26", "B30")
 @pytest.mark.parametrize(
     ("name", "code", "message"),
@@ -296,6 +297,7 @@ def test_a_batch_that_grew_too_large_is_refused_before_it_is_sent(gateway, topic
     assert values_of(stored(name)) == [b"x" * 1000]
 
 
+@pytest.mark.slow
 def test_a_request_that_grew_too_large_is_stored_in_parts(gateway, topic, stored):
     """A broker, here another gateway, closes the connection of a request that is too large."""
     name, limit, partitions = topic(partitions=5), 100_000, set(range(5))
@@ -326,6 +328,7 @@ def reported(failures: list):
     return lambda error, message: failures.append((error, message.value())) if error else None
 
 
+@pytest.mark.cases(1)
 @pytest.mark.kips("B21", "B22")
 @pytest.mark.parametrize(
     ("name", "codec", "made"),
@@ -414,6 +417,7 @@ def test_other_configurations_with_idempotent_producers(gateway, topic, stored, 
     assert values_of(stored(name)) == kept
 
 
+@pytest.mark.slow
 def test_producer_state_of_a_removed_interceptor_stays(gateway, topic, stored):
     """A producer whose records were dropped continues after the configuration changed."""
     name = topic()

@@ -431,6 +431,7 @@ def test_the_gateway_is_not_ready_during_the_start(tmp_path):
         listening.close()
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("command", "address", "message"),
     [

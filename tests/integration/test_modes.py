@@ -134,6 +134,7 @@ def test_a_retried_batch_is_the_same_batch(checked, topic, kafka):
     assert len(read_topic(kafka.bootstrap_servers, name)) == 2
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("acks", [-1, 1])
 def test_bad_records_become_dead_letters_and_the_others_are_stored(measured, topic, kafka, acks):
     running, port = measured(QUARANTINE)
@@ -271,6 +272,7 @@ UNAVAILABLE = {**QUARANTINE, "errors.deadletterqueue.topic.replication.factor": 
 ONLY_FORGIVING = POLICIES.replace('b"bad"', 'b"worst"')
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("again", [POLICIES, ONLY_FORGIVING], ids=["same", "forgiving"])
 @pytest.mark.parametrize(
     "sent",
@@ -365,6 +367,7 @@ def refusal(client, name, batch):
     return int(partition_response.error_code), partition_response.error_message
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("good", [(b"a", b"b"), ()], ids=["some", "all"])
 def test_a_dead_letter_that_its_topic_always_refuses_fails_its_batch(
     measured, topic, kafka, admin, good
@@ -518,6 +521,7 @@ def test_a_topic_that_is_its_own_dead_letter_topic_is_an_error_at_the_start(gate
         gateway({**CHECK, **own}, POLICIES)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("has_settings", [True, False])
 @pytest.mark.parametrize("sent", [(b"bad", b"a"), (b"bad", b"bad 2"), (b"a", b"b")])
 def test_a_topic_that_is_created_again_has_no_state_of_earlier_batches(

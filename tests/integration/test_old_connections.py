@@ -90,6 +90,7 @@ def values_in(kafka, topic):
     return Counter(value for _, _, value, _ in read_topic(kafka.bootstrap_servers, topic))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("idempotence", [True, False])
 def test_librdkafka_loses_no_record(kafka, aged, topic, idempotence):
     name = topic()

@@ -69,6 +69,7 @@ def start_responses(*folders: Path) -> None:
         (folder / "answers").touch()
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("kind", "transactional"), [*((kind, False) for kind in KINDS), ("729", True), ("905", True)]
 )
@@ -113,6 +114,7 @@ def two_gateways(request, gateway):
     return [gateway(KINDS["729"], POLICIES) for _ in range(2)]
 
 
+@pytest.mark.cases(1)
 def test_batches_stored_through_another_gateway_delay_no_batch(
     two_gateways, topic, kafka, tmp_path
 ):
@@ -134,6 +136,7 @@ def test_batches_stored_through_another_gateway_delay_no_batch(
     assert values_of(stored) == [b"1", b"2", b"3"]
 
 
+@pytest.mark.cases(1)
 def test_batches_stored_through_another_gateway_delay_no_batch_of_the_same_connection(
     request, two_gateways, topic, kafka, tmp_path
 ):

@@ -52,6 +52,7 @@ def switch_on(running: RunningGateway) -> None:
     running.wait_for("reloaded")
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("second", [[b"drop", b"b"], [b"drop", b"drop"]])
 def test_batches_streamed_before_the_interceptors_may_be_retried(gateway, topic, stored, second):
     name = topic()
@@ -190,6 +191,7 @@ async def test_the_largest_record_of_a_producer_is_kept(kafka, tmp_path, topic):
         await store.close()
 
 
+@pytest.mark.slow
 def test_the_gateway_survives_a_fatal_error_of_the_state_writer(kafka, gateway, topic, stored):
     """A broker refuses a record of the state with 45: its producer continues."""
     name, state = topic(), f"state-{uuid.uuid4().hex[:8]}"
@@ -224,6 +226,7 @@ def test_the_gateway_survives_a_fatal_error_of_the_state_writer(kafka, gateway, 
         assert get(port, "/readyz")[0] == 200
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("record", [b"drop", b"none is dropped in the minutes after a start"])
 def test_a_gateway_that_cannot_write_state_reports_it_until_it_can(kafka, gateway, topic, record):
     """Topics that need no state are served: the gateway stays ready."""
@@ -297,6 +300,7 @@ def test_an_interceptor_that_drops_although_it_declares_that_it_never_does_fails
     assert values_of(stored(name)) == [b"a"]
 
 
+@pytest.mark.slow
 def test_while_interceptors_change_every_batch_is_written(gateway, topic, stored):
     """Another gateway may have other interceptors, and be deciding about the same batch."""
     name, state = topic(), own_topic()
@@ -326,6 +330,7 @@ class Validator(BrokerRecordValidator):
 """
 
 
+@pytest.mark.slow
 def test_only_topic_configs_that_decide_which_records_are_lost_have_batches_written(
     gateway, topic, admin, stored
 ):
@@ -396,6 +401,7 @@ def written_topics(stored, state: str) -> set[str]:
     return {ProducerKey.decode(key).topic for key in keys if key and not Presence.is_about(key)}
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("change", ["start", "reload"])
 def test_a_quarantine_of_some_topics_is_no_change_for_others(gateway, topic, stored, change):
     """At no gateway of the cluster, with policies or without."""
@@ -482,6 +488,7 @@ def test_state_of_interceptors_that_a_reload_adds_is_kept(gateway, topic, stored
     assert values_of(stored(name)) == [b"a", b"b", b"c"]
 
 
+@pytest.mark.slow
 def test_state_is_kept_after_a_reload_that_adds_the_first_dropping_interceptor(
     gateway, topic, stored
 ):

@@ -37,6 +37,7 @@ def quarantining(kafka, tmp_path):
             assert running.stop() == 0
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("code", [NOT_LEADER, TOO_FEW_REPLICAS])
 def test_a_letter_behind_a_retried_batch_is_stored_once(kafka, topic, tmp_path, code):
     """If librdkafka sent its batch again in a new epoch, the letter would have another id."""
@@ -67,6 +68,7 @@ def test_a_letter_behind_a_retried_batch_is_stored_once(kafka, topic, tmp_path, 
     assert sorted(letters) == sorted([b"bad-0", batches[1][0], batches[2][1]])
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "rule",
     [

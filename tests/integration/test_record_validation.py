@@ -243,6 +243,7 @@ def test_hints_bound_the_bytes_that_the_policy_gets_and_the_topic_id_is_real(
     assert errors(by_name) == errors(by_id) == [(0, expected)]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.kips("B42")
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_large_value_with_short_hints(shared_gateway, topic, codec):
@@ -261,6 +262,7 @@ def test_a_large_value_with_short_hints(shared_gateway, topic, codec):
     assert text.endswith("'', b'k', 5, ())")
 
 
+@pytest.mark.cases(1)
 @pytest.mark.kips("B43")
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd", "snappy"])
 def test_a_decompression_bomb_is_refused_within_the_limit(gateway, topic, codec):
@@ -283,6 +285,7 @@ def test_a_decompression_bomb_is_refused_within_the_limit(gateway, topic, codec)
     assert worker in running.workers()
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("batch", "code", "text"),
     [

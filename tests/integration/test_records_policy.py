@@ -61,6 +61,7 @@ def test_a_bad_batch_is_refused_as_a_whole_with_the_text_of_the_policy(
     assert stored(name) == []
 
 
+@pytest.mark.cases(1)
 @pytest.mark.kips("B11")
 @pytest.mark.parametrize(
     "properties",

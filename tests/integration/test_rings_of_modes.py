@@ -136,6 +136,7 @@ COUNTED = (
 )
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("properties", [CONTEXTUAL, WHOLE], ids=["records", "batches"])
 def test_a_class_is_given_the_same_client_through_a_ring(start, topic, stored, properties):
     name = topic("t")
@@ -159,6 +160,7 @@ MODES = {
 }
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("mode", sorted(MODES))
 def test_batches_are_stored_as_without_rings_where_bad_records_are_not_refused(
     start, topic, stored, mode
@@ -208,6 +210,7 @@ OBSERVED = {
 }
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("case", sorted(OBSERVED))
 def test_observed_batches_are_counted_as_without_rings(start, topic, stored, tmp_path, case):
     properties, policy_count, codes_of_bad = OBSERVED[case]

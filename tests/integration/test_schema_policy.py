@@ -110,6 +110,7 @@ KINDS = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("in_header", [False, True], ids=["prefix", "header"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_output_of_serializers_is_stored_and_other_values_are_refused(
@@ -369,6 +370,7 @@ def test_lookups_that_take_too_long_together_are_resumed(gateway, topic, stored,
     assert running.events("policy worker died") == []
 
 
+@pytest.mark.slow
 def test_wrong_credentials_postpone_batches_until_a_reload(gateway, topic, stored):
     with FakeRegistry(user_info="penstock:right") as registry:
         name = topic("judged")
@@ -485,6 +487,7 @@ def test_subjects_of_known_topics_are_loaded_at_the_start(gateway, topic, regist
     assert running.events("topics not loaded") == []
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("fault", [None, Fault.SILENT])
 def test_an_unavailable_registry_while_topics_are_loaded_is_a_warning(
     gateway, topic, registry, fault

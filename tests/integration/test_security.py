@@ -105,6 +105,7 @@ EXPECTS = (
 WRONG_TRUST = "upstream.ssl.truststore.location must have the certificate of the authority"
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("keys", "fault"),
     [
@@ -365,6 +366,7 @@ def sent(address, files, topic, values, **settings):
     return {(error.name(), error.str()) if error else None for error in seen}
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("lane", ["1", "0"])
 @pytest.mark.parametrize(
     "protocol", ["SASL_SSL", pytest.param("SASL_PLAINTEXT", marks=pytest.mark.slow)]

@@ -114,6 +114,7 @@ def wait_for_outcomes(port, topic, expected):
     assert outcomes(port, topic) == expected
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("acks", [1, -1])
 def test_all_records_are_stored_and_refusals_are_counted(measured, topic, kafka, acks):
     running, port = measured({**CHECK, **OBSERVE})
@@ -210,6 +211,7 @@ def set_mode(admin, topic, mode):
     next(iter(admin.incremental_alter_configs([resource]).values())).result(60)
 
 
+@pytest.mark.slow
 def test_the_mode_of_a_topic_is_changed_while_an_idempotent_producer_is_at_work(
     measured, admin, kafka
 ):

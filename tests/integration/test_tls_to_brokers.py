@@ -131,6 +131,7 @@ def libraries(gateway):
     }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("listener", ["SASL_SSL", "SASL_PLAINTEXT"])
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
 def test_a_real_clients_records_go_through_a_native_thread(

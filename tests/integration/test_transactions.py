@@ -173,6 +173,7 @@ def fenced_after_records(client, transactional_id, topic, producer):
     assert client.begin(transactional_id)[0] == 0
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("history", "code"),
     [(aborted, INVALID_TXN_STATE), (aborted_by_another, INVALID_TXN_STATE), (fenced, FENCED),

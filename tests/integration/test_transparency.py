@@ -298,6 +298,7 @@ def test_a_fetch_of_any_size_is_streamed(cluster, through, size):
     assert i16(0) == parse_response(direct, 1, 12).error_code
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("host", ["", "[::]"])
 @pytest.mark.parametrize("family", ["v4", "v6"])
 def test_a_listener_of_all_addresses_serves_ipv4_and_ipv6(cluster, tmp_path, host, family):

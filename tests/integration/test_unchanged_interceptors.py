@@ -97,6 +97,7 @@ def fences(stored, state):
     return sum(b'"fence":true' in value for value in filter(None, values_of(stored(state))))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kill", [False, True])
 def test_a_start_with_unchanged_interceptors_writes_only_necessary_records(
     start, state, topic, stored, settled, announcements, kill
@@ -134,6 +135,7 @@ def test_a_start_with_a_changed_module_has_every_batch_written(
     assert change_now != change_before
 
 
+@pytest.mark.slow
 def test_a_start_during_doubts_begins_them_again(start, settled):
     running = start()
     settled()
@@ -165,6 +167,7 @@ def test_a_file_changed_at_another_gateway_begins_doubts_only_at_a_start(
     assert is_unchanged(other)
 
 
+@pytest.mark.slow
 def test_a_gateway_whose_interceptors_were_removed_announces_it(
     start, state, topic, stored, settled
 ):

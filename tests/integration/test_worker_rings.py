@@ -227,6 +227,7 @@ def figures_of(running, port, topic):
         return scrape(port)
 
 
+@pytest.mark.slow
 def test_batches_count_the_same_with_rings_and_without(start, topic):
     name, figures = topic("t", 2), []
     for lane in ("1", "0"):

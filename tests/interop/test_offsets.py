@@ -59,6 +59,7 @@ def by_librdkafka(address, topic, _):
     return concluded
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("produce", [by_java, by_librdkafka])
 @pytest.mark.parametrize("mode", REMOVING)
 def test_no_concluded_offset_is_higher_than_the_offset_of_the_record(

@@ -224,6 +224,7 @@ def values_of(case: str, *, last: bool) -> list[str]:
     return [value[:7] for value in values] + ["keep-99"] * last
 
 
+@pytest.mark.cases(7)
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("rule", RETRIED)
 @pytest.mark.parametrize("case", cases(*CASES, *CASES_OF_TWO))
@@ -248,6 +249,7 @@ def test_an_immediate_refusal_is_handled_as_without_a_gateway(both, client, rule
         assert run.stored == stored
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("rule", FINAL)
 @pytest.mark.parametrize("case", cases(*CASES, *CASES_OF_TWO))

@@ -92,6 +92,7 @@ def test_output_of_policies_goes_to_standard_error(configured, produce, topic):
     assert {"imported", "intercepted", "closed"} <= set(done.stderr.splitlines())
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -107,6 +108,7 @@ def test_arguments_that_need_spark_are_errors(configured, arguments, message):
     assert (done.returncode, message in done.stderr) == (2, True), done
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("more", "message"),
     [

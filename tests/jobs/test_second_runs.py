@@ -56,6 +56,7 @@ def test_an_audit_writes_nothing_and_counts_the_same(command, configured, produc
     assert set(admin.list_topics(timeout=60).topics) == topics
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_a_redaction_writes_new_records_and_with_again_all_records(
     command, configured, produce, topic, kafka

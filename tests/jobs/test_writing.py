@@ -95,6 +95,7 @@ def expire(admin, done):
     return job
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_the_position_outlives_committed_offsets(split, produce, topic, kafka, admin):
     good, dead, run = split
@@ -110,6 +111,7 @@ def test_the_position_outlives_committed_offsets(split, produce, topic, kafka, a
     assert values(kafka, good, dead) == Counter(record["value"] for record in records(150, 2))
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_a_lost_position_is_an_error_with_advice(command, configured, produce, topic, kafka, admin):
     file, source, good, dead = configured(), topic("in", 2), topic("good", 1), topic("dead", 1)
@@ -129,6 +131,7 @@ def test_a_lost_position_is_an_error_with_advice(command, configured, produce, t
     assert "an earlier run has done 100" in command(*arguments).out
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_again_judges_and_writes_all_records(split, produce, topic, kafka):
     good, dead, run = split
@@ -146,6 +149,7 @@ def test_again_judges_and_writes_all_records(split, produce, topic, kafka):
     assert values(kafka, good, dead) == expected + expected
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_offsets_that_retention_removed_between_two_runs_are_reported(split, produce, topic, admin):
     _, _, run = split
@@ -160,6 +164,7 @@ def test_offsets_that_retention_removed_between_two_runs_are_reported(split, pro
     assert "warning: 50 offsets were removed before they were read" in done.err
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_strict_fails_if_offsets_were_removed_between_two_runs(
     command, configured, produce, topic, admin
@@ -192,6 +197,7 @@ def test_a_log_that_ends_before_the_position_of_its_job_is_an_error(
     assert (done.code, "ends at offset 10, before 20" in done.err) == (3, True), done
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("options", [(), ("--streaming", "--available-now")])
 def test_a_topic_that_was_created_again_is_read_from_its_start(
     split, produce, admin, kafka, options
@@ -225,6 +231,7 @@ def test_another_command_or_target_is_another_job(command, configured, produce, 
     assert command("split", *common, "--accepted", good, "--rejected", dead).code == 0
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_another_job_begins_again(split, produce, topic, kafka):
     good, dead, run = split

@@ -76,6 +76,7 @@ def packages(extra: str | None) -> set[str]:
     return {name for name, _ in found}
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("extra", "program"),
     [

@@ -90,6 +90,7 @@ def test_a_topic_is_measured(command, produce, topic, kafka, tmp_path):
     assert failed == ["contract orders 1, order: order.id: unique"]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("runner", ["local", "spark"])
 def test_files_are_measured(command, tmp_path):
     lines = [

@@ -124,6 +124,7 @@ def test_lag_and_counts_are_metrics_and_lines(stream, tmp_path):
     assert ": 0 behind" in done.err.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_new_checkpoint_replaces_nothing_in_a_folder(stream, batches, tmp_path):
     stream.send(0, 30)
     assert stream("--available-now").code == 0
@@ -156,6 +157,7 @@ def test_an_older_checkpoint_replaces_nothing_in_a_folder(stream, batches, tmp_p
     assert in_any_order(batches()) == list(range(70))
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_stream_is_left_as_it_is(stream, batches, tmp_path):
     """Two streams that start before the first micro-batch both find empty folders."""
     stream.send(0, 30)
@@ -219,6 +221,7 @@ NO_TOPICS = [
 ]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("target", ["path:good", "table:good"])
 @pytest.mark.parametrize(("options", "named"), NO_TOPICS)
 def test_options_for_topics_are_not_ignored(command, configured, topic, target, options, named):
@@ -252,6 +255,7 @@ def test_a_stream_from_latest_begins_at_the_end_at_its_first_start(stream, batch
     assert in_any_order(batches()) == list(range(30, 60))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_whose_name_is_a_pattern(command, configured, topic, produce, tmp_path):
     source, file = topic("in"), configured()
     arguments = ("split", file, "--topic", source, "--accepted", f"path:{tmp_path / 'good'}",
@@ -264,6 +268,7 @@ def test_a_checkpoint_whose_name_is_a_pattern(command, configured, topic, produc
     assert done.code == 0, done
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("offset", ["5", '{"logOffset":3}', "-", ""])
 def test_a_checkpoint_of_another_source(stream, tmp_path, offset):
     offsets = tmp_path / "checkpoint" / "offsets"

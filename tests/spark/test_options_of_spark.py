@@ -189,6 +189,7 @@ def outcome(work):
         return None, str(error)
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("option", numbered(OF_SOURCE))
 def test_an_option_of_the_source(spark, kafka, filled, option):
     register(spark)
@@ -230,6 +231,7 @@ def test_all_options_of_spark_are_tried(spark):
     assert options <= tried
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("option", numbered(OF_SINK))
 def test_an_option_of_the_sink(spark, kafka, topic, option):
     register(spark)

@@ -52,6 +52,7 @@ def test_from_the_source_to_the_sink(spark, kafka, filled, topic, servers):
         assert_in_order(stored(kafka, target))
 
 
+@pytest.mark.slow
 def test_from_the_connector_to_the_sink(spark, kafka, filled, topic, servers):
     target = topic("out", 1)
     written(read_by_connector(spark, kafka.bootstrap_servers, filled), target, servers)

@@ -51,6 +51,7 @@ def test_each_topic_is_judged_by_its_own_policies(command, file, topics, prefix)
     assert "no policy" not in done.err
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_several_topics_are_split_at_once(command, file, topics, tmp_path):
     done = command("split", file, "--topic", ",".join(topics), "--accepted",
@@ -60,6 +61,7 @@ def test_several_topics_are_split_at_once(command, file, topics, tmp_path):
     assert Counter(found["topic"].to_pylist()) == {topics[0]: 1, topics[1]: 2}
 
 
+@pytest.mark.cases(2)
 @BOTH
 @pytest.mark.parametrize(
     ("given", "message"),

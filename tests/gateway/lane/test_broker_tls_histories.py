@@ -230,6 +230,7 @@ async def lived(seed, folder, is_native):
         return (sent, gateway.received, client.received), gateway.given
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 6))]
 )

@@ -300,6 +300,7 @@ def test_groups_work_if_the_policy_allows_their_topic(judging):
 # CreatePartitions
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("version", range(4))
 def test_partitions_that_the_policy_refuses_are_not_created(client, broker, version):
     good, bad = unique("good"), unique("bad")

@@ -269,6 +269,7 @@ def secured_judging(secured, files, tmp_path_factory):
     running.stop()
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("user", "password", "mechanism"),
     [("admin", "a-secret", "PLAIN"), ("alice", "alice-secret", "SCRAM-SHA-256")],

@@ -295,6 +295,7 @@ def wait_for_failure(gateway: RunningGateway, topic: str) -> None:
     wait_until_settled(lambda: len(gateway.log))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("does", ["hang", "exit"])
 def test_a_lost_process_is_replaced_and_fails_a_single_topic(client, broker, does):
     before = judging_process(client)
@@ -415,6 +416,7 @@ def unusable(why: str, key: str) -> tuple[str, str, str]:
 KEYS = ("create.topic.policy.class.name", "alter.config.policy.class.name")
 
 
+@pytest.mark.cases(6)
 @pytest.mark.kips("B9")
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("why", UNUSABLE)
@@ -433,6 +435,7 @@ async def test_a_policy_that_cannot_be_used_is_not_loaded(tmp_path, why, key):
     assert telling in str(raised.value)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.kips("B9")
 @pytest.mark.parametrize(
     ("why", "key"),

@@ -251,6 +251,7 @@ def test_find_coordinator_creates_the_internal_topics_of_kafka(first_searches):
     assert through == direct
 
 
+@pytest.mark.cases(20)
 @every_version()
 def test_responses_and_effects(worlds, api_key, version):
     def responses_of(world: World) -> dict[str, Any]:

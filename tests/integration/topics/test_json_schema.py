@@ -57,6 +57,7 @@ def test_a_topic_names_its_schema(topic_client):
     }
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -302,6 +302,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("kill_round", range(metafunc.config.option.kill_rounds))
 
 
+@pytest.mark.cases(1)
 def test_a_gateway_that_is_killed_at_random(killed, proxy, admin, kill_round):
     load = Load(killed.broker_address(), 2)
     wait_until(lambda: load.histories, what="the first topic")

@@ -47,6 +47,7 @@ def topic(admin: AdminClient) -> Iterator[str]:
             delete_topic(admin, made)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("changes", "key", "why"),
     [

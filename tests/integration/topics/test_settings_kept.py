@@ -110,6 +110,7 @@ def single(own_kafka, tmp_path_factory) -> Iterator[RunningGateway]:
     running.stop()
 
 
+@pytest.mark.slow
 def test_the_topic_of_settings_is_compacted_and_has_a_single_partition(single, own_admin):
     resource = ConfigResource(ResourceType.TOPIC, DEFAULT_TOPIC)
     configs = own_admin.describe_configs([resource])[resource].result(60)

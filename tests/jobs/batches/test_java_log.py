@@ -56,6 +56,7 @@ def is_refused(record):
     return value != "-" and (len(value) - 1) // 2 % 2 == 0
 
 
+@pytest.mark.cases(1)
 def test_each_record_is_unchanged_in_the_right_topic(stored):
     judge = BatchJudge(chain(validators=[NoEven]), TOPIC_ID)
     job = Split(

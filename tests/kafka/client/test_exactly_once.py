@@ -354,6 +354,7 @@ def by_java(servers, topic, codec):
     )  # fmt: skip
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
 @pytest.mark.parametrize("by", [by_librdkafka, by_java])
 def test_a_stamped_header_equals_that_of_other_producers(kafka, topic, by, codec):

@@ -96,6 +96,7 @@ def reading_now(request, monkeypatch):
     use(request.param, monkeypatch)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.usefixtures("reading_now")
 def test_random_inputs_are_accepted_only_if_java_reads_the_same(pytestconfig, chance):
     left = pytestconfig.getoption("fuzz_inputs")

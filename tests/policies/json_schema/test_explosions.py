@@ -49,6 +49,7 @@ def judge(text: str, implementation: str) -> None:
                 print(made.objection(value.encode()))
 
 
+@pytest.mark.cases(6)
 @pytest.mark.system
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
 @pytest.mark.parametrize("beside", [{}, RECURSIVE], ids=["", "recursive"])

@@ -52,6 +52,7 @@ COLUMNS = ("--column", "key=id", "--column", "value=payload", "--column", "topic
            "--column", "timestamp = ms", "--column", "headers=tags", "--column", "offset=pos")  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_table_with_other_columns(spark, command, configured, table, topic, kafka, tmp_path):
     name, good, dead = table(spark.sql(ARCHIVE)), topic("good", 2), topic("dead", 2)
     only_orders = {**NO_BAD, "topics.orders.record.validation.policy": "x"}

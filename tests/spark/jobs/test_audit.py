@@ -32,6 +32,7 @@ def records(count, bad_every, start_ms):
     return made
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("bad_every", "share", "runner"),
     [
@@ -125,6 +126,7 @@ class NoGood(RecordValidationPolicy):
     }
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_ranges(command, configured, produce, topic):
     name = topic("audit", 2)
@@ -167,6 +169,7 @@ class Mask(RedactJsonFields):
 """
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("by_rows", "other"), [(False, True), (True, False)])
 def test_paths_of_policies_are_counted(rows, plan, monkeypatch, by_rows, other):
     if by_rows:
@@ -182,6 +185,7 @@ def test_paths_of_policies_are_counted(rows, plan, monkeypatch, by_rows, other):
     assert audit(rows(b"good"), plan()).paths.counts() == []
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_files(command, configured, rows, tmp_path):
     rows(b"good", b"bad").write.parquet(str(tmp_path / "parquet"))

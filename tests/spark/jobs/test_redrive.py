@@ -95,6 +95,7 @@ def later_letters(source):
     ]  # fmt: skip
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_letters_that_the_broker_refuses_wait_and_the_others_return_once(
     command, configured, produce, topic, kafka
@@ -129,6 +130,7 @@ def test_letters_that_the_broker_refuses_wait_and_the_others_return_once(
     assert "0 returned, 0 again, 0 parked, 0 dropped, 30 refused" in again.out
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_a_letter_keeps_its_origin(command, split, kafka):
     _, _, dead, _ = split
@@ -170,6 +172,7 @@ def test_a_parked_letter_returns_and_waits_as_any_other(command, split, kafka):
     assert len(read_topic(kafka.bootstrap_servers, good)) == 18
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_a_dry_run_makes_no_topic(command, split, admin):
     file, _, dead, _ = split
@@ -244,6 +247,7 @@ def test_a_crash_before_the_end_loses_and_doubles_nothing(command, split, kafka,
     assert "0 returned" in command(*arguments).out
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_the_place_outlasts_committed_offsets(command, split, kafka, admin):
     file, good, _, _ = split
@@ -255,6 +259,7 @@ def test_the_place_outlasts_committed_offsets(command, split, kafka, admin):
     assert "0 returned, 0 again" in command(*arguments).out
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_letters_whose_log_ends_before_the_place_are_no_success(command, split, kafka, admin):
     """As after an unclean election: records that are written there since have not been judged."""
@@ -273,6 +278,7 @@ def test_letters_whose_log_ends_before_the_place_are_no_success(command, split, 
         assert f"kafka-consumer-groups --group {group} --topic {dead} --reset-offsets" in done.err
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_without_a_place_the_start_is_required(command, split, admin, topic):
     """The topic of places was replaced, and offsets have expired."""
@@ -389,6 +395,7 @@ def test_a_time_in_a_header_that_spark_cannot_represent_ends_nothing(
     assert rows == {time: (stamps[time], "__penstock.timestamp", time) for time in times}
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_letters_of_one_topic_return_and_the_others_stay(
     command, configured, produce, topic, kafka, admin
@@ -425,6 +432,7 @@ def test_letters_of_one_topic_return_and_the_others_stay(
     assert "0 returned, 1 again, 0 parked" in command(*arguments, orders).out
 
 
+@pytest.mark.cases(1)
 @BOTH
 @pytest.mark.parametrize("kind", ["topic", "folder"])
 def test_other_records_than_letters_are_refused_before_anything_is_written(
@@ -445,6 +453,7 @@ def test_other_records_than_letters_are_refused_before_anything_is_written(
     assert f"{dead}.parked" not in admin.list_topics(timeout=60).topics
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_letters_of_other_topics_stay_in_a_folder(command, configured, tmp_path):
     dead, back = tmp_path / "dead", tmp_path / "back"
@@ -471,6 +480,7 @@ def test_letters_of_other_topics_stay_in_a_folder(command, configured, tmp_path)
     assert "0 returned, 0 again" in command(*arguments).out
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_a_warning_names_a_target_that_no_policy_judges(command, configured, produce, topic):
     orders, dead = topic("orders"), topic("dead")
@@ -482,6 +492,7 @@ def test_a_warning_names_a_target_that_no_policy_judges(command, configured, pro
         assert f"judges topic {orders}" in done.err
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_redact(command, configured, produce, topic, kafka, tmp_path, spark):
     source, target = topic("in", 2), topic("redacted", 2)

@@ -96,6 +96,7 @@ def test_to_topics(command, configured, produce, topic, kafka):
             check_dead_letter(letters[record["key"]], record, offset, source, before)
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_to_folders(command, configured, produce, topic, spark, tmp_path):
     source = topic("in", 3)

@@ -66,6 +66,7 @@ def test_proposals_are_read_back_as_a_file_and_as_a_call(command, spark, tmp_pat
     assert "penstock.mode" not in (out / "suggested.properties").read_text()
 
 
+@pytest.mark.slow
 def test_files_and_another_topic(command, spark, tmp_path):
     folder = tmp_path / "orders"
     spark.sql(ROWS).write.parquet(str(folder))

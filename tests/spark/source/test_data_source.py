@@ -61,6 +61,7 @@ def generated(count, seed=7):
     ]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_the_rows_are_those_of_the_connector_with_the_verdicts_of_judge(
     read, spark, kafka, configured, produce, topic, codec

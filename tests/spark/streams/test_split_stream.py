@@ -96,6 +96,7 @@ def test_a_stream_continues_a_job_without_streaming_and_vice_versa(
     assert values(kafka, good, dead) == Counter(record["value"] for record in records(200, 2))
 
 
+@pytest.mark.slow
 def test_again_writes_everything_once_more_and_ends(stream, produce, topic, kafka):
     good, dead, run = stream
     source = topic("in", 2)

@@ -142,6 +142,7 @@ def test_kept_records_of_the_same_type_are_not_parsed_again(again):
     assert found is kept
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("parsed", [True, False], ids=["another type", "bytes"])
 def test_kept_records_are_parsed_for_a_changed_type(again, parsed):
     """The table was altered after they were judged: with the former type it takes none of them."""

@@ -57,6 +57,7 @@ def read(text):
     return json.loads(text, parse_float=lambda digits: ("fraction", Decimal(digits).normalize()))
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("nulls", ["null", "missing"])
 @pytest.mark.parametrize(
     "in_zone", ["Europe/Berlin", "UTC", "America/St_Johns", "+05:30"], indirect=True

@@ -189,6 +189,7 @@ def compare_all(spark, monkeypatch, folder, count, nulls):
         assert 0 < accepted < count
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("nulls", ["null", "missing"])
 def test_verdicts_by_columns_are_those_by_values(spark, monkeypatch, tmp_path, nulls):
     compare_all(spark, monkeypatch, tmp_path, 400, nulls)

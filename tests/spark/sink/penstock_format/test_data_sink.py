@@ -102,6 +102,7 @@ def test_a_refused_record_fails_the_job_and_nothing_is_written(
     assert not values(kafka, target)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("option", ["rejected", "errors.deadletterqueue.topic.name"])
 def test_with_a_place_for_them_refused_records_become_dead_letters(
     write, rows, kafka, topic, configured, option
@@ -154,6 +155,7 @@ def test_a_frame_of_a_micro_batch_is_known_by_its_query_and_number(monkeypatch, 
     assert (attempt.job, attempt.batch, attempt.task, attempt.number) == ("orders", batch, 3, 1)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("options", "text"),
     [

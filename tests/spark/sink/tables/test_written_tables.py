@@ -25,6 +25,7 @@ def parquet_table(spark, tmp_path):
     spark.sql(f"DROP TABLE {name}")
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("name", "message"),
     [
