@@ -1,6 +1,7 @@
 """`penstock audit --trail` with files: its output and its exit codes."""
 
 import json
+import re
 import resource
 import time
 
@@ -10,6 +11,7 @@ from penstock import cli
 from penstock.engine.verdict import RecordError, refused_records
 from penstock.gateway.observing.audit_trail.file import AuditFile
 from penstock.gateway.observing.audit_trail.trail import AuditTrail
+from penstock.gateway.observing.plan_watch import PlanChange
 from penstock.gateway.refusal_log import Refused
 
 
@@ -60,6 +62,20 @@ def test_clients_reasons_and_missing_numbers_are_listed(file, capsys):
         assert lines[lines.index(f"{title}, refusals and records") + 1] == line
     assert "\x1b" not in printed.out
     assert "over time, by hour (UTC)" in lines
+
+
+def test_plans_are_shown_with_the_time_since_when(file, tmp_path, capsys):
+    trail = AuditTrail(AuditFile(tmp_path / "b.jsonl", tmp_path / "b.jsonl"), "gw-2")
+    trail.put_change(PlanChange("orders", "0123456789ab", "ba9876543210", "reload"))
+    trail.close()
+    arguments = (file, "--trail", "--input", tmp_path / "b.jsonl", "--report", tmp_path / "r")
+    code, printed = run(*arguments, capsys=capsys)
+    assert code == 0
+    assert re.search(
+        r"^  orders: ba9876543210 since (\S+Z), last seen \1, by gw-2$", printed.out, re.MULTILINE
+    )
+    (plan,) = json.loads((tmp_path / "r" / "trail.json").read_text())["plans"]
+    assert (plan["topic"], plan["plan"], plan["gateways"]) == ("orders", "ba9876543210", ["gw-2"])
 
 
 def test_a_report_is_written(file, tmp_path, capsys):

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _SHOWN_MAX: Final = 10
 _HOURS_MAX: Final = 24
 _BAR_MAX: Final = 40
+_GATEWAYS_MAX: Final = 5
 _REPORTED_MAX: Final = 1000
 _BATCH_MAX_BYTES: Final = 128 * 2**20
 _NOT_WITH_IT: Final = ("topics", "compare", "baseline", "history", "column", "show_payloads")
@@ -166,6 +167,7 @@ def _lines(name: str, counts: TrailCounts) -> Iterator[str]:
     for (outcome, subject), count in counts.outcomes.most_common(_SHOWN_MAX):
         yield f"  {count:>11,} {one_line(outcome)}: {one_line(subject)}"
     yield from _missing_lines(counts)
+    yield from _plan_lines(counts)
     if not counts.refusals:
         return
     for field in BY:
@@ -193,6 +195,25 @@ def _missing_lines(counts: TrailCounts) -> Iterator[str]:
         yield f"  {counts.plan_changes:>11,} times a topic got another plan"
     if counts.unreadable:
         yield f"  {counts.unreadable:>11,} lines are no records of a trail"
+
+
+def _plan_lines(counts: TrailCounts) -> Iterator[str]:
+    """Return which plan was enforced since when."""
+    periods = counts.plans.latest()
+    if not periods:
+        return
+    yield "plans by topic, of gateways that wrote records; producers can bypass gateways"
+    for topic, plan, begin, end, gateways in periods[:_SHOWN_MAX]:
+        names = ", ".join(map(one_line, gateways[:_GATEWAYS_MAX]))
+        more = f" and {len(gateways) - _GATEWAYS_MAX} more" if len(gateways) > _GATEWAYS_MAX else ""
+        yield (
+            f"  {one_line(topic)}: {one_line(plan or 'none')} since {_short(begin)}, last seen "
+            f"{_short(end)}, by {names}{more}"
+        )
+    if len(periods) > _SHOWN_MAX:
+        yield f"  {len(periods) - _SHOWN_MAX:,} more are in trail.json of --report"
+    if counts.plans.not_kept:
+        yield f"  {counts.plans.not_kept:,} records are left out: too many different plans"
 
 
 def _over_time(counts: TrailCounts) -> Iterator[str]:

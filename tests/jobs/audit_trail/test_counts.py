@@ -165,3 +165,5 @@ def test_a_change_of_a_plan_is_no_refusal():
     found.add(change_record(change, gateway="gw", run="r", number=1, at_s=0))
     found.add(line(2))
     assert (found.refusals, found.plan_changes, found.missing) == (1, 1, 0)
+    (period,) = found.plans.latest()
+    assert (period.topic, period.plan, period.gateways) == ("orders", None, ["gw"])

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.jobs.audit_trail.numbers import Numbers
+from penstock.jobs.audit_trail.plan_periods import PlanPeriods
 from penstock.jobs.report.bounded_counter import BoundedCounter
 from penstock.jobs.report.times import TimeBins, hour_of, in_range, moment
 
@@ -73,6 +74,7 @@ class TrailCounts:
         records: How many records they were about.
         outcomes: Refusals by outcome and subject.
         repeated_lines: How many lines were there again, and are not counted.
+        plans: Which plans gateways enforced, and since when.
         plan_changes: How often topics got other plans.
         unreadable: How many lines are not records of a trail.
         first: The time of the first refusal.
@@ -88,6 +90,7 @@ class TrailCounts:
     repeated_lines: int = 0
     unreadable: int = 0
     plan_changes: int = 0
+    plans: PlanPeriods = field(default_factory=PlanPeriods)
     first: datetime | None = None
     last: datetime | None = None
     times: TimeBins = field(default_factory=TimeBins)
@@ -155,6 +158,7 @@ class TrailCounts:
         records, count = _within(record.get("records"), 0), _within(record.get("count"), 1)
         outcome = _text(record.get("outcome")) or ""
         subject = _text(record.get("subject")) or ""
+        self._add_plan(record, when, is_new=subject == _PLAN)
         if subject == _PLAN:
             self.plan_changes += 1
             return
@@ -169,6 +173,15 @@ class TrailCounts:
             if name == "topic" and value is None and record.get("resource_name") is not None:
                 value = _text(f"{record.get('resource_type')} {record['resource_name']}")
             counter.add(value, count, records)
+
+    def _add_plan(self, record: Mapping[str, Any], when: datetime, *, is_new: bool) -> None:
+        topic, gateway = _text(record.get("topic")), _text(record.get("gateway"))
+        plan = _text(record.get("plan"))
+        if topic is None or gateway is None or (plan is None and not is_new):
+            return
+        if is_new:
+            self.plans.add(topic, gateway, when, _text(record.get("former_plan")))
+        self.plans.add(topic, gateway, when, plan, is_new=is_new)
 
 
 _KIND_MAX: Final = 20
@@ -238,6 +251,16 @@ def as_document(counts: TrailCounts, most: int) -> dict[str, Any]:
         "twice": counts.repeated_lines,
         "unreadable": counts.unreadable,
         "plan_changes": counts.plan_changes,
+        "plans": [
+            {
+                "topic": period.topic,
+                "plan": period.plan,
+                "since": text(period.begin),
+                "until": text(period.end),
+                "gateways": period.gateways,
+            }
+            for period in counts.plans.latest()[:most]
+        ],
         "outcomes": [
             {"outcome": outcome, "subject": subject, "refusals": count}
             for (outcome, subject), count in counts.outcomes.most_common(most)
