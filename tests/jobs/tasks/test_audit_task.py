@@ -157,6 +157,7 @@ def test_a_batch_that_compaction_emptied_has_no_records(evaluator):
     assert found.counts.judged == 4
 
 
+@pytest.mark.cases(16)
 @pytest.mark.usefixtures("reading")
 @pytest.mark.parametrize("seed", range(30))
 def test_small_batches_that_are_judged_together_have_the_same_verdicts(evaluator, seed):

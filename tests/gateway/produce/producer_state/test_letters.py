@@ -126,6 +126,7 @@ def test_letters_that_failed_are_stored_with_the_retry():
     assert attempts.answers[1] == [None]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("bad", [(0, 1), (1,)])
 def test_letters_are_stored_once_whatever_comes_in_between(bad):
     """Attempts, writes and stores of letters end in any order, and may fail."""

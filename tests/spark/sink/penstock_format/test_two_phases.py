@@ -23,7 +23,6 @@ from tests.spark.sink.penstock_format.modelled_processes import Fault, Process
 from tests.spark.sink.penstock_format.modelled_query import SOURCES, History, VirtualTime, World
 
 pytestmark = pytest.mark.unit
-SLOW = pytest.mark.slow
 BLOCKS, HISTORIES_OF_BLOCK = 9, 32
 
 
@@ -241,11 +240,10 @@ def test_each_record_is_written_once_in_random_histories(block):
 
 
 @pytest.mark.thorough
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("is_frame", [False, True])
 @pytest.mark.parametrize("event", [Event.NOTHING, Event.DRIVER_KILLED], ids=lambda each: each.name)
-@pytest.mark.parametrize(
-    "remainder", [0, 3, *(pytest.param(number, marks=SLOW) for number in (1, 2, 4, 5, 6, 7))]
-)
+@pytest.mark.parametrize("remainder", range(8))
 def test_a_process_may_stand_still_and_continue_at_any_time(is_frame, event, remainder):
     steps = steps_of(is_frame)
     for step in range(1 + remainder, steps, 8):
@@ -274,10 +272,8 @@ def test_a_second_attempt_may_continue_near_the_end_of_its_driver(own_steps):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "block",
-    [BLOCKS, BLOCKS + 1, *(pytest.param(BLOCKS + more, marks=SLOW) for more in range(2, 10))],
-)
+@pytest.mark.cases(1)
+@pytest.mark.parametrize("block", range(BLOCKS, BLOCKS + 10))
 def test_each_record_is_written_once_in_many_random_histories(block):
     ends = ends_of(range(1000 * block, 1000 * block + 300))
     assert ends["reported"] <= 30
