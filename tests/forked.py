@@ -99,7 +99,7 @@ class _Parent:
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[other.fileno()],
             )  # fmt: skip
         threading.Thread(target=self._receive, daemon=True).start()
-        atexit.register(self._close)
+        atexit.register(self.close)
 
     def start(self, arguments: list[str]) -> ForkedProcess:
         """Start the program in this folder, with pipes for its output."""
@@ -128,7 +128,9 @@ class _Parent:
                         self._running.pop(pid).end(code)
         self._started.put(None)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End it."""
+        atexit.unregister(self.close)
         self._socket.shutdown(socket.SHUT_RDWR)
         self._process.communicate(timeout=60)
         self._socket.close()
@@ -148,6 +150,12 @@ def start(arguments: list[str]) -> ForkedProcess | None:
 
 
 _parents: Final[list[_Parent]] = []
+
+
+def end() -> None:
+    """End the process that forks; the next start has another one."""
+    while _parents:
+        _parents.pop().close()
 
 
 def _environment() -> dict[str, str]:

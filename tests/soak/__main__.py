@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.kafka.artifacts import cache_folder
+from tests import forked
 from tests.guard import end_with_this_process
 from tests.soak.processes import adopt_orphans, descendants, kill
 from tests.soak.producers import CLIENTS
@@ -65,6 +66,7 @@ def _run(soak: Soak, folder: Path, without: Sequence[str]) -> int:
             f"\nthe soak could not be run to its end: {type(error).__name__}: {error}", flush=True
         )
         return 3
+    forked.end()
     findings += [f"still there after the end: {text}" for text in _kill_the_rest()]
     print(f"\n{soak.text}")
     if without:
