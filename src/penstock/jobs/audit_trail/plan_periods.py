@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from datetime import datetime
 
-KEPT: Final = 100_000
-"""More than topics get other plans in years."""
+KEPT: Final = 10_000
+"""How many plans and changes of plans: names in a trail that others can write may be long."""
 
 
 class PlanPeriod(NamedTuple):
