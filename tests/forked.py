@@ -153,7 +153,7 @@ _parents: Final[list[_Parent]] = []
 
 
 def end() -> None:
-    """End the process that forks; the next start has another one."""
+    """End the process that forks. A later start makes a new process."""
     while _parents:
         _parents.pop().close()
 
