@@ -61,6 +61,20 @@ def test_a_new_gateway_does_not_begin_a_plan_again(periods):
     assert periods.latest()[0].begin == at(1)
 
 
+def test_a_gateway_that_takes_the_place_of_one_with_another_plan(periods):
+    """Deployments give their pods new names: after a plan is taken back, no name is the same."""
+    periods.add("orders", "a", at(1), "p")
+    periods.add("orders", "a", at(5), "p")
+    periods.add("orders", "b", at(6), "q")
+    periods.add("orders", "b", at(8), "q")
+    periods.add("orders", "c", at(9), "p")
+    periods.add("orders", "d", at(10), "p")
+    assert periods.latest() == [
+        PlanPeriod("orders", "p", at(9), at(10), ["a", "c", "d"]),
+        PlanPeriod("orders", "q", at(6), at(8), ["b"]),
+    ]
+
+
 def test_gateways_that_differ_are_named(periods):
     periods.add("orders", "a", at(1), "p")
     periods.add("orders", "b", at(2), "q")

@@ -7,11 +7,14 @@ neither.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
 KEPT: Final = 10_000
@@ -24,7 +27,8 @@ class PlanPeriod(NamedTuple):
     Attributes:
         topic: The name of the topic.
         plan: Its digest; None if the topic has no policy any more.
-        begin: From then on, no record of these gateways has another plan.
+        begin: From then on, no record of these gateways has another plan, nor of a gateway whose
+            last record is older than the first of one of these: that may have taken its place.
         end: The time of the last record with this plan.
         gateways: Their names, in order.
     """
@@ -44,11 +48,12 @@ class _Times:
     last: datetime
     changes: list[datetime] = field(default_factory=list)
 
-    def since(self, other: datetime | None) -> datetime:
-        """Return the first of the times after that of the last other plan."""
-        if other is None or self.first >= other:
+    def since(self, other: datetime) -> datetime | None:
+        """Return the first of the known times from that of the last other plan on."""
+        if self.first >= other:
             return self.first
-        return min((time for time in self.changes if time >= other), default=self.last)
+        times = (*self.changes, self.last)
+        return min((time for time in times if time >= other), default=None)
 
 
 class PlanPeriods:
@@ -92,10 +97,20 @@ class PlanPeriods:
     def latest(self) -> list[PlanPeriod]:
         """Return the plan of each topic; several of a topic whose gateways differ."""
         return [
-            _period(topic, plan, gateways)
+            period
             for topic, of_gateways in sorted(self._times.items())
-            for plan, gateways in _by_plan(of_gateways).items()
+            for period in _periods(topic, of_gateways)
         ]
+
+
+def _periods(topic: str, of_gateways: dict[str, dict[str | None, _Times]]) -> Iterator[PlanPeriod]:
+    groups = _by_plan(of_gateways)
+    ends = sorted(
+        ((plans[plan].last, plan) for plan, group in groups.items() for plans in group.values()),
+        key=itemgetter(0),
+    )
+    for plan, group in groups.items():
+        yield _period(topic, plan, group, ends)
 
 
 def _by_plan(
@@ -114,18 +129,40 @@ def _rank(times: _Times) -> tuple[datetime, bool]:
 
 
 def _period(
-    topic: str, plan: str | None, gateways: dict[str, dict[str | None, _Times]]
+    topic: str,
+    plan: str | None,
+    gateways: dict[str, dict[str | None, _Times]],
+    ends: list[tuple[datetime, str | None]],
 ) -> PlanPeriod:
     """Return since when all of some gateways have had a plan.
 
-    A gateway that came later, with this plan, does not make it a later time.
+    A gateway that came later, with this plan, does not make it a later time, unless it may have
+    taken the place of one with another plan.
+
+    Args:
+        ends: When each gateway had its last plan last, in order.
     """
-    others = {
-        name: max(times.last for digest, times in plans.items() if digest != plan)
-        for name, plans in gateways.items()
+    others = [
+        (plans[plan], max(times.last for digest, times in plans.items() if digest != plan))
+        for plans in gateways.values()
         if len(plans) > 1
-    }
-    begins = [gateways[name][plan].since(other) for name, other in others.items()]
-    first = min(plans[plan].first for plans in gateways.values())
-    last = max(plans[plan].last for plans in gateways.values())
-    return PlanPeriod(topic, plan, max(begins, default=first), last, list(gateways))
+    ]
+    begins = [times.since(other) for times, other in others]
+    members = [plans[plan] for plans in gateways.values()]
+    replaced_at = _last_of_another(plan, ends, limit=max(times.first for times in members))
+    if replaced_at is not None:
+        begins.append(min(filter(None, (times.since(replaced_at) for times in members))))
+    first = min(times.first for times in members)
+    last = max(times.last for times in members)
+    return PlanPeriod(topic, plan, max(filter(None, begins), default=first), last, list(gateways))
+
+
+def _last_of_another(
+    plan: str | None, ends: list[tuple[datetime, str | None]], *, limit: datetime
+) -> datetime | None:
+    """Return the last time of a gateway with another plan that had its last record before."""
+    for index in reversed(range(bisect_left(ends, limit, key=itemgetter(0)))):
+        end, other = ends[index]
+        if other != plan:
+            return end
+    return None
