@@ -10,6 +10,7 @@ from penstock.gateway.observing.audit_trail.record import audit_record, change_r
 from penstock.gateway.observing.plan_watch import PlanChange
 from penstock.gateway.refusal_log import Refused
 from penstock.jobs.audit_trail import counts as counted
+from penstock.jobs.audit_trail import plan_periods
 from penstock.jobs.audit_trail.counts import BY, Count, TrailCounts, as_document
 
 AT = datetime(2026, 1, 31, 12, 0, tzinfo=UTC).timestamp()
@@ -167,3 +168,11 @@ def test_a_change_of_a_plan_is_no_refusal():
     assert (found.refusals, found.plan_changes, found.missing) == (1, 1, 0)
     (period,) = found.plans.latest()
     assert (period.topic, period.plan, period.gateways) == ("orders", None, ["gw"])
+
+
+def test_a_report_says_how_many_records_its_plans_lack(monkeypatch):
+    monkeypatch.setattr(plan_periods, "KEPT", 1)
+    found = TrailCounts()
+    change = PlanChange("orders", "0123456789ab", "", "reload")
+    found.add(change_record(change, gateway="gw", run="r", number=1, at_s=0))
+    assert as_document(found, 9)["plans_left_out"] == 1

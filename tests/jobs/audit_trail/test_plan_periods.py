@@ -113,3 +113,16 @@ def test_plans_are_bounded(periods, monkeypatch):
     periods.add("orders", "gw", at(99), "2")
     assert periods.not_kept == 6
     assert periods.latest()[0].end == at(99)
+
+
+def test_records_that_are_left_out_may_have_another_plan(periods, monkeypatch):
+    """Whoever writes to the topic of the trail can fill the memory."""
+    monkeypatch.setattr(plan_periods, "KEPT", 1)
+    periods.add("orders", "gw", at(1), "p")
+    periods.add("orders", "gw", at(5), "q", is_new=True)
+    periods.add("orders", "gw", at(4), "q")
+    periods.add("orders", "gw", at(3), "p")
+    assert periods.latest()[0].begin == at(3)
+    for minute in (8, 9):
+        periods.add("orders", "gw", at(minute), "p")
+    assert periods.latest()[0].begin == at(9)

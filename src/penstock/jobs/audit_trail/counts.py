@@ -261,6 +261,7 @@ def as_document(counts: TrailCounts, most: int) -> dict[str, Any]:
             }
             for period in counts.plans.latest()[:most]
         ],
+        "plans_left_out": counts.plans.not_kept,
         "outcomes": [
             {"outcome": outcome, "subject": subject, "refusals": count}
             for (outcome, subject), count in counts.outcomes.most_common(most)

@@ -29,6 +29,7 @@ class PlanPeriod(NamedTuple):
         plan: Its digest; None if the topic has no policy any more.
         begin: From then on, no record of these gateways has another plan, nor of a gateway whose
             last record is older than the first of one of these: that may have taken its place.
+            Where records of the topic are left out, it is later than those, or `end`.
         end: The time of the last record with this plan.
         gateways: Their names, in order.
     """
@@ -67,6 +68,8 @@ class PlanPeriods:
         self.not_kept = 0
         self._size = 0
         self._times: dict[str, dict[str, dict[str | None, _Times]]] = {}
+        self._left_out: dict[str, datetime] = {}
+        """By topic, the time of the last record that is left out: it may have another plan."""
 
     def add(
         self, topic: str, gateway: str, when: datetime, plan: str | None, *, is_new: bool = False
@@ -83,6 +86,8 @@ class PlanPeriods:
         times = self._times.get(topic, {}).get(gateway, {}).get(plan)
         if (times is None or is_new) and self._size == KEPT:
             self.not_kept += 1
+            if topic in self._times:
+                self._left_out[topic] = max(self._left_out.get(topic, when), when)
             return
         if times is None:
             times = _Times(when, when)
@@ -99,18 +104,20 @@ class PlanPeriods:
         return [
             period
             for topic, of_gateways in sorted(self._times.items())
-            for period in _periods(topic, of_gateways)
+            for period in _periods(topic, of_gateways, self._left_out.get(topic))
         ]
 
 
-def _periods(topic: str, of_gateways: dict[str, dict[str | None, _Times]]) -> Iterator[PlanPeriod]:
+def _periods(
+    topic: str, of_gateways: dict[str, dict[str | None, _Times]], left_out: datetime | None
+) -> Iterator[PlanPeriod]:
     groups = _by_plan(of_gateways)
     ends = sorted(
         ((plans[plan].last, plan) for plan, group in groups.items() for plans in group.values()),
         key=itemgetter(0),
     )
     for plan, group in groups.items():
-        yield _period(topic, plan, group, ends)
+        yield _period(topic, plan, group, ends, left_out)
 
 
 def _by_plan(
@@ -133,6 +140,7 @@ def _period(
     plan: str | None,
     gateways: dict[str, dict[str | None, _Times]],
     ends: list[tuple[datetime, str | None]],
+    left_out: datetime | None,
 ) -> PlanPeriod:
     """Return since when all of some gateways have had a plan.
 
@@ -141,6 +149,7 @@ def _period(
 
     Args:
         ends: When each gateway had its last plan last, in order.
+        left_out: The time of the last record that is left out.
     """
     others = [
         (plans[plan], max(times.last for digest, times in plans.items() if digest != plan))
@@ -154,6 +163,8 @@ def _period(
         begins.append(min(filter(None, (times.since(replaced_at) for times in members))))
     first = min(times.first for times in members)
     last = max(times.last for times in members)
+    if left_out is not None:
+        begins.append(min(filter(None, (times.since(left_out) for times in members)), default=last))
     return PlanPeriod(topic, plan, max(filter(None, begins), default=first), last, list(gateways))
 
 
