@@ -42,9 +42,7 @@ class KerberosAuthenticator:
             service: The broker's, `NAME@HOST`.
             principal: Who logs in; empty for that of the ticket cache or of the keytab.
         """
-        self._service = service
-        self._principal = principal
-        self._steps = self._login()
+        self._steps = _login(service, principal)
 
     def _step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
         """Return the bytes to send, and whether a response is expected; None at the end. Blocks.
@@ -59,20 +57,22 @@ class KerberosAuthenticator:
         except gssapi.exceptions.GSSError as error:
             raise _login_error(error) from None
 
-    def _login(self) -> Generator[tuple[bytes, bool], Any, None]:
-        credentials = None
-        if self._principal:
-            name = gssapi.Name(self._principal, gssapi.NameType.kerberos_principal)
-            credentials = gssapi.Credentials(name=name, usage="initiate")
-        service = gssapi.Name(self._service, gssapi.NameType.hostbased_service)
-        context = gssapi.SecurityContext(
-            name=service.canonicalize(gssapi.MechType.kerberos), creds=credentials, usage="initiate"
-        )
-        received = None
-        while not context.complete:
-            received = yield context.step(received) or b"", True
-        context.unwrap(received)
-        yield context.wrap(_WITHOUT_LAYER, encrypt=False).message, True
+
+def _login(service: str, principal: str) -> Generator[tuple[bytes, bool], Any, None]:
+    """Yield what is to be sent; a login that is given up is freed at once, with its ticket."""
+    credentials = None
+    if principal:
+        name = gssapi.Name(principal, gssapi.NameType.kerberos_principal)
+        credentials = gssapi.Credentials(name=name, usage="initiate")
+    target = gssapi.Name(service, gssapi.NameType.hostbased_service)
+    context = gssapi.SecurityContext(
+        name=target.canonicalize(gssapi.MechType.kerberos), creds=credentials, usage="initiate"
+    )
+    received = None
+    while not context.complete:
+        received = yield context.step(received) or b"", True
+    context.unwrap(received)
+    yield context.wrap(_WITHOUT_LAYER, encrypt=False).message, True
 
 
 def _login_error(error: gssapi.exceptions.GSSError) -> LoginError:
