@@ -85,6 +85,15 @@ def test_no_layer_is_chosen(kerberos, offer):
     assert authenticator._step(b"") is None
 
 
+@pytest.mark.parametrize("offer", [b"\x06\0\xff\xff", b"", b"\x01", b"\x01\0\0\0\0"])
+def test_a_broker_that_only_offers_layers_is_refused(kerberos, offer):
+    """As RFC 4752 says."""
+    authenticator = login_until_layers(kerberos)
+    with pytest.raises(LoginError, match="the broker demands a security layer") as caught:
+        authenticator._step(offer)
+    assert not caught.value.retriable
+
+
 def test_a_login_that_is_given_up_keeps_no_ticket(kerberos):
     Context.instances.clear()
     gc.disable()

@@ -71,7 +71,12 @@ def _login(service: str, principal: str) -> Generator[tuple[bytes, bool], Any, N
     received = None
     while not context.complete:
         received = yield context.step(received) or b"", True
-    context.unwrap(received)
+    offer = context.unwrap(received).message
+    if len(offer) != len(_WITHOUT_LAYER) or not offer[0] & _WITHOUT_LAYER[0]:
+        raise LoginError(
+            "the login by GSSAPI failed: the broker demands a security layer; "
+            "upstream.security.protocol=SASL_SSL encrypts instead"
+        )
     yield context.wrap(_WITHOUT_LAYER, encrypt=False).message, True
 
 
