@@ -104,3 +104,13 @@ def test_a_login_that_is_given_up_keeps_no_ticket(kerberos):
         assert not Context.instances
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("code", "retriable"), [(6, False), (21, True), (29, True), (33, True), (34, True), (37, False)]
+)
+def test_errors_that_may_pass(kerberos, monkeypatch, code, retriable):
+    monkeypatch.setattr(Context, "error", GSSError(TABLE + code))
+    with pytest.raises(LoginError, match=f"reason {code}") as caught:
+        kerberos.KerberosAuthenticator("kafka@broker", "")._step(None)
+    assert caught.value.retriable == retriable

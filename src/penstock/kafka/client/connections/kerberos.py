@@ -20,11 +20,18 @@ _ERROR_TABLE: Final = 0x96C73A00
 _UNKNOWN_SERVICE: Final = _ERROR_TABLE + 7
 _CLOCK_SKEW: Final = frozenset({_ERROR_TABLE + 37, _ERROR_TABLE + 148})
 _UNKNOWN_REALM: Final = _ERROR_TABLE + 154
-_MAY_PASS: Final = frozenset(
+_NO_KDC: Final = frozenset(
     {
         _ERROR_TABLE + 29,  # the KDC is not available
         _ERROR_TABLE + 156,  # no KDC of the realm responds
         _ERROR_TABLE + 220,  # no address of the KDC is found
+    }
+)
+_NOT_NOW: Final = frozenset(
+    {
+        _ERROR_TABLE + 21,  # the client's key is not valid yet: KDCs' clocks differ
+        _ERROR_TABLE + 33,  # nor is the ticket
+        _ERROR_TABLE + 34,  # another process has sent a request with the same ticket and time
     }
 )
 _NO_REASONS: Final = frozenset({"Success", "Unknown error"})
@@ -87,16 +94,16 @@ def _login_error(error: gssapi.exceptions.GSSError) -> LoginError:
     reason = " ".join(" ".join(reasons).split())
     return LoginError(
         f"the login by GSSAPI failed: {reason}{_hint(error)}",
-        retriable=error.min_code in _MAY_PASS,
+        retriable=error.min_code in _NO_KDC | _NOT_NOW,
     )
 
 
 def _hint(error: gssapi.exceptions.GSSError) -> str:
     """Return what has to be changed, for the usual failures."""
-    if error.min_code in _CLOCK_SKEW:
+    if error.min_code in _CLOCK_SKEW | _NOT_NOW:
         return ""
     if error.min_code == _UNKNOWN_SERVICE:
         return "; see upstream.sasl.kerberos.service.name, and the broker's host name"
-    if error.min_code in _MAY_PASS or error.min_code == _UNKNOWN_REALM:
+    if error.min_code in _NO_KDC or error.min_code == _UNKNOWN_REALM:
         return "; see krb5.conf (KRB5_CONFIG)"
     return "; see the ticket cache (KRB5CCNAME) or the keytab (KRB5_CLIENT_KTNAME)"
