@@ -155,6 +155,14 @@ def test_kerberos_needs_a_library_that_can_be_loaded(monkeypatch, tmp_path):
         options("GSSAPI")
 
 
+def test_kerberos_needs_a_library_that_is_complete(monkeypatch, tmp_path):
+    (tmp_path / "gssapi.py").write_text("import needed_by_gssapi")
+    monkeypatch.delitem(sys.modules, "gssapi", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigurationError, match=r"package gssapi, .*: No module named 'needed_by"):
+        options("GSSAPI")
+
+
 def test_kerberos(monkeypatch):
     monkeypatch.setitem(sys.modules, "gssapi", ModuleType("gssapi"))
     found = options("GSSAPI", 'Krb5LoginModule required serviceName="broker" principal="p@R";')

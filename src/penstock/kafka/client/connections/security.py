@@ -116,7 +116,7 @@ def _kerberos(properties: Mapping[str, str], file: Path) -> dict[str, str]:
     try:
         importlib.import_module("gssapi")
     except ImportError as error:
-        reason = "" if isinstance(error, ModuleNotFoundError) else f": {error}"
+        reason = "" if error.name == "gssapi" else f": {error}"
         raise ConfigurationError(
             f"{file}: upstream.sasl.mechanism=GSSAPI needs the Python package gssapi, here and on "
             f"every executor{reason}"
