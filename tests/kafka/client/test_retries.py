@@ -1,5 +1,9 @@
 """Pauses that grow, and the end of patience."""
 
+import gc
+import weakref
+from contextlib import suppress
+
 import pytest
 
 from penstock.kafka.client.connections.retries import Retries, retried
@@ -130,3 +134,24 @@ def test_the_end_of_the_time_is_a_reason_if_there_is_no_other():
     attempts = NumberedAttempts(NoAnswerError("no answer within 1 s"))
     with pytest.raises(NoAnswerError, match="no answer"):
         retried(attempts, 1.0, attempts)
+
+
+@pytest.mark.parametrize("limit_s", [0.0, 60.0])
+def test_an_error_is_freed_with_what_its_attempt_had(limit_s):
+    """Errors have frames, and a frame that has its error is freed by the garbage collector only."""
+    errors = []
+
+    def watched(error):
+        errors.append(weakref.ref(error))
+        return error
+
+    def attempt(_):
+        raise watched(LoginError("no", retriable=limit_s == 0))
+
+    gc.disable()
+    try:
+        with suppress(LoginError):
+            retried(Attempts(), limit_s, attempt)
+        assert errors[0]() is None
+    finally:
+        gc.enable()

@@ -60,7 +60,10 @@ class Retries:
             ClientError: `error`, if it is final or the time is over.
         """
         if not error.retriable or self._clock() >= self._deadline:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # it would keep this frame, which keeps it
         growth = _GROWTH ** min(self._failures, _DOUBLINGS_MAX)
         pause = min(self._settings.backoff_s * growth, self._settings.max_backoff_s)
         self._failures += 1
@@ -85,10 +88,13 @@ def retried(connection: _Retrying, limit_s: float, attempt: Callable[[float], T]
     deadline = time.monotonic() + limit_s
     retries = connection.retries(limit_s)
     reason: ClientError | None = None
-    while True:
-        try:
-            return attempt(max(deadline - time.monotonic(), _ATTEMPT_MIN_S))
-        except ClientError as error:
-            if reason is None or not isinstance(error, NoAnswerError):
-                reason = error.with_traceback(None)
-        retries.after(reason)
+    try:
+        while True:
+            try:
+                return attempt(max(deadline - time.monotonic(), _ATTEMPT_MIN_S))
+            except ClientError as error:
+                if reason is None or not isinstance(error, NoAnswerError):
+                    reason = error.with_traceback(None)
+            retries.after(reason)
+    finally:
+        del reason  # raised, it would keep this frame, which keeps it
