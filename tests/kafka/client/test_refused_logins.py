@@ -1,13 +1,19 @@
 """The messages about logins that a broker refuses."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
-from penstock.kafka.client.connections.broker_connection import _ThreadedAuthenticator
+from penstock.kafka.client.connections.broker_connection import (
+    BrokerConnection,
+    _ThreadedAuthenticator,
+)
+from penstock.kafka.client.connections.brokers import Brokers
 from penstock.kafka.client.connections.daemon_threads import DaemonThreads
 from penstock.kafka.client.errors import LoginError
 from tests.kafka.client.sasl_broker import SaslBroker
+from tests.kafka.client.settings import SETTINGS
 
 pytestmark = pytest.mark.system
 
@@ -79,3 +85,16 @@ async def test_a_login_that_waits_for_a_kdc():
         waiting.answer.set()
     again = _ThreadedAuthenticator(waiting, DaemonThreads("logins", 1))
     assert await again.step(b"next") == (b"next", True)
+
+
+async def test_a_failure_that_is_kept_has_no_frames(monkeypatch):
+    """It is kept until the next attempt; the frames of a login have its ticket or password."""
+
+    async def refuse(_):
+        raise LoginError("no")
+
+    monkeypatch.setattr(BrokerConnection, "connect", refuse)
+    brokers = Brokers(SETTINGS, SimpleNamespace(options=dict))
+    failure = await brokers._attempted(SETTINGS.servers[0])
+    assert str(failure) == f"{SETTINGS.servers[0]}: no"
+    assert failure.__context__ is failure.__traceback__ is None

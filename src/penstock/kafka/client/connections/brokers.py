@@ -335,6 +335,7 @@ class Brokers:
             return BrokerUnreachableError(f"the connection to {address} was closed")
         error = attempt.exception()
         if isinstance(error, ClientError):
+            error.__context__ = None  # it has the frames of the login, with its secrets
             return error.with_traceback(None)
         return attempt.result()
 
