@@ -29,7 +29,7 @@ class GSSError(Exception):
 
 
 class Context:
-    """A context that sends one token, and takes one; what is wrapped is not changed."""
+    """A context that sends one token, and takes one. It wraps without a change."""
 
     instances = weakref.WeakSet()
     error = None
