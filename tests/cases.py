@@ -18,7 +18,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the other cases as slow, before tests are selected by their markers."""
     cases = defaultdict(list)
     for item in items:
-        if item.get_closest_marker(MARKER) and not item.get_closest_marker("slow"):
+        if item.get_closest_marker(MARKER):
             cases[item.nodeid.split("[", maxsplit=1)[0]].append(item)
     for test, all_cases in cases.items():
         for case in others(test, {case.nodeid: case for case in all_cases}):

@@ -33,9 +33,7 @@ def allowed_s(direct: Producing) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "seconds", [5, pytest.param(60, marks=pytest.mark.slow)], ids=["short", "long"]
-)
+@pytest.mark.parametrize("seconds", [5, 60], ids=["short", "long"])
 def test_a_good_producer_during_all_attacks(cluster, gateway, bases, seconds):
     running = gateway(properties(), POLICIES, upstream=cluster.bootstrap_servers, program=APART)
     address = running.broker_address()

@@ -120,9 +120,7 @@ def test_records_of_an_authenticated_client_are_judged(guarded):
 
 
 @pytest.mark.cases(1)
-@pytest.mark.parametrize(
-    "api_key", [36, 0, *(pytest.param(key, marks=pytest.mark.slow) for key in (17, 19))]
-)
+@pytest.mark.parametrize("api_key", [36, 0, 17, 19])
 def test_large_frames_before_authentication_are_not_held(guarded, api_key):
     with Watchdog(guarded) as seen, Connections() as greedy:
         for _ in range(20):

@@ -125,9 +125,7 @@ def produce(client: RawClient, topic: str, value: bytes) -> int:
 
 
 @pytest.mark.cases(2)
-@pytest.mark.parametrize(
-    "prints", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["quiet", "printing"]
-)
+@pytest.mark.parametrize("prints", [False, True], ids=["quiet", "printing"])
 @pytest.mark.parametrize("stderr", [without_reader, full_disk, unread])
 def test_a_log_that_cannot_be_written_keeps_nobody_waiting(started, topic, stderr, prints):
     name = topic()

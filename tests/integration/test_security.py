@@ -368,9 +368,7 @@ def sent(address, files, topic, values, **settings):
 
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("lane", ["1", "0"])
-@pytest.mark.parametrize(
-    "protocol", ["SASL_SSL", pytest.param("SASL_PLAINTEXT", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
 def test_a_client_without_write_permission_neither_reads_refusals_nor_changes_shares(
     secured, files, secured_admin, tmp_path, monkeypatch, lane, protocol
 ):

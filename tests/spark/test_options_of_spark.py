@@ -150,14 +150,9 @@ OF_SINK = [
 
 
 def numbered(options):
-    """Return parameters with different ids; three of four refused options are slow tests."""
+    """Return parameters with different ids."""
     return [
-        pytest.param(
-            option,
-            id=f"{number}-{option.name}",
-            marks=[pytest.mark.slow] if option.hint and number % 4 else [],
-        )
-        for number, option in enumerate(options)
+        pytest.param(option, id=f"{number}-{option.name}") for number, option in enumerate(options)
     ]
 
 

@@ -230,10 +230,8 @@ async def lived(seed, folder, is_native):
         return (sent, gateway.received, client.received), gateway.given
 
 
-@pytest.mark.cases(4)
-@pytest.mark.parametrize(
-    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 6))]
-)
+@pytest.mark.cases(2)
+@pytest.mark.parametrize("part", range(6))
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_tls_to_brokers_in_python_and_natively_are_indistinguishable(part, run, folder):
     given = 0

@@ -90,10 +90,8 @@ async def lived(seed, tls, context):
         return (sent, gateway.received, client.received), gateway.given
 
 
-@pytest.mark.cases(4)
-@pytest.mark.parametrize(
-    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 6))]
-)
+@pytest.mark.cases(2)
+@pytest.mark.parametrize("part", range(6))
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_tls_in_python_and_native_tls_are_indistinguishable(part, run, certified):
     python, natively, context = certified
