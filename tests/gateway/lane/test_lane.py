@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import errno
+import gc
 import itertools
 import socket
 import struct
 import sys
 import uuid
+import weakref
 from datetime import timedelta
 from functools import partial
 from types import SimpleNamespace
@@ -20,6 +22,7 @@ from kio.static.primitive import i32, i32Timedelta, i64
 
 from penstock import _native
 from penstock.configuration import ConfigurationError, load_configuration
+from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.lane.lane import Lane
 from penstock.gateway.observing.metrics.measured_gateway import ConnectionState
 from penstock.gateway.server import Gateway
@@ -259,6 +262,35 @@ def test_a_batch_of_a_hundred_kilobytes_is_judged_by_a_thread(run, topic, tmp_pa
         assert await client.produce(name, *good[:-1], b"{}") == 87
 
     run(test, with_schema(tmp_path))
+
+
+@pytest.mark.parametrize("mode", ["enforce", "observe", "mark", "quarantine"])
+def test_policies_that_a_reload_replaced_are_freed_without_the_collector(
+    run, topic, tmp_path, kafka, mode
+):
+    name = topic("judged")
+    properties = POLICY | {"topics.judged-*.penstock.mode": mode}
+
+    def workers():
+        return [weakref.ref(o) for o in gc.get_objects() if isinstance(o, Supervisor)]
+
+    async def test(gateway, client):
+        gc.collect()
+        for _ in range(2 * WARM_UP):
+            await client.produce(name, b"good")
+            await client.produce(name, b"bad")
+        replaced = workers()
+        assert len(replaced) == (3 if mode == "observe" else 2)  # of topics, of records, beside
+        file = write_configuration(tmp_path, kafka.bootstrap_servers, 0, properties, POLICIES)
+        gc.disable()
+        try:
+            await gateway.reload(load_configuration(file))
+            await client.produce(name, b"good")
+            await until(lambda: not any(supervisor() for supervisor in replaced))
+        finally:
+            gc.enable()
+
+    run(test, properties)
 
 
 def test_a_reload_changes_the_native_judge(run, topic, tmp_path, kafka):

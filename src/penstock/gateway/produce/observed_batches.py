@@ -401,5 +401,9 @@ class ObservedBatches:
                 pool.rings.recall_all()
             await pool.close(drain_s=drain_s, close_s=_CLOSE_S)
         self.collect_counts()
+        if pool is not None and pool.rings is not None:
+            # Rings refer to their observer, which refers to the workers: a cycle keeps the policies
+            # of before a reload in memory until Python's collector reads all objects.
+            pool.rings.observer = None
         self._is_closed = True
         self._log_left_out(self._clock())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Final, Protocol
+from weakref import ref
 
 from cachetools import TTLCache
 
@@ -88,7 +89,8 @@ class LetterNames:
         self._ids: TTLCache[str, tuple[UUID, float]] = TTLCache(
             _TOPICS_MAX, _ID_KNOWN_S, timer=clock
         )
-        self._not_created: TTLCache[DeadLetterTopic, tuple[Policies, str, bool]] = TTLCache(
+        # By reference: policies that a reload replaced are not kept in memory.
+        self._not_created: TTLCache[DeadLetterTopic, tuple[ref[Plan], str, bool]] = TTLCache(
             _TOPICS_MAX, _NOT_CREATED_S, timer=clock
         )
 
@@ -113,8 +115,11 @@ class LetterNames:
         why_not = name_obstacle(plan, self._own_topics, target.source, target.name, own)
         if why_not:
             raise LetterRefusedError(why_not)
-        policies, why_not, is_final = self._not_created.get(_named(target), (None, "", False))
-        if policies is self._gateway.policies:
+        refusal = self._not_created.get(_named(target))
+        if refusal is None:
+            return
+        earlier_plan, why_not, is_final = refusal
+        if earlier_plan() is self._gateway.policies.plan:
             raise (LetterRefusedError if is_final else ClientError)(why_not)
 
     def _own_keys(self, topic: str) -> Mapping[str, str]:
@@ -199,7 +204,8 @@ class LetterNames:
         """
         self._gateway.cluster.disallow(target.name)
         text = f"the dead letter topic {target.name} cannot be created: {why}"
-        self._not_created[_named(target)] = policies or self._gateway.policies, text, is_final
+        plan = (policies or self._gateway.policies).plan
+        self._not_created[_named(target)] = ref(plan), text, is_final
         return LetterRefusedError(text) if is_final else ClientError(text)
 
     def now(self) -> float:
