@@ -10,11 +10,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Else each of the many processes of the tests compiles all that it imports, and the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
+DEMO := $(VENV)/.demo
 STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
+KAFKA := $(CACHE)/.kafka
 FETCHED := $(CACHE)/.fetched
 ARCHIVED := $(CACHE)/class-archives/.created
 REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
+PIP := $(BIN)/pip install --quiet --require-hashes --no-deps --cache-dir $(CACHE)/pip
 
 # The extension is built by a cargo that is new enough (a rustup without a toolchain answers, too, and
 # fails), or taken out of a wheel in dist/. Where there is no such cargo, a toolchain of this checkout
@@ -62,18 +65,26 @@ UNIT := $(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
-setup: $(NATIVE) $(SPARK) $(FETCHED)  ## create .venv, build native/, install Penstock, fetch Kafka and Spark's connector
+setup: $(NATIVE) $(STAMP) $(SPARK) $(FETCHED)  ## create .venv, build native/, install Penstock, fetch Kafka and Spark's connector
 
-$(STAMP): $(REQUIREMENTS)
-	$(PYTHON) -c 'import sys; sys.exit("Penstock needs Python 3.11 or newer: set PYTHON=") if sys.version_info < (3, 11) else None'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --require-hashes --no-deps --cache-dir $(CACHE)/pip -r requirements/development.txt
-	touch $@
+# What the demo, `dev` and the build of the extension need comes first; tools are installed beside it.
+$(DEMO): $(addprefix requirements/,$(addsuffix .txt,build demo json-schema local runtime schemas)) pyproject.toml
+	@echo "installing the packages of the gateway"
+	@$(PYTHON) -c 'import sys; sys.exit("Penstock needs Python 3.11 or newer: set PYTHON=") if sys.version_info < (3, 11) else None'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) -r requirements/demo.txt
+	@touch $@
 
-# 450 MB that no unit test outside tests/spark needs.
-$(SPARK): $(STAMP)
-	$(BIN)/pip install --quiet --require-hashes --no-deps --cache-dir $(CACHE)/pip -r requirements/spark.txt
-	touch $@
+$(STAMP): $(DEMO) $(REQUIREMENTS)
+	@echo "installing the tools of development"
+	@$(PIP) -r requirements/development.txt
+	@touch $@
+
+# 450 MB that no unit test outside tests/spark needs. Both install pandas and pyarrow: not at once.
+$(SPARK): $(if $(WITHOUT_TOOLS),$(DEMO),$(STAMP)) requirements/spark.txt requirements/frames.txt
+	@echo "installing PySpark, 450 MB"
+	@$(PIP) -r requirements/spark.txt
+	@touch $@
 
 # A crate that is not the one of the list ends all of it.
 FROM_CRATES = $(FETCH_CRATES) && $(CHECK_CRATES)
@@ -87,8 +98,9 @@ BUILD = $(FROM_CRATES) && $(if $(CC_WORKS),$(MATURIN) develop --quiet --locked -
 # In a variable: a recipe that names make itself is executed by make --dry-run, too.
 AGAIN = $(MAKE) RUST_TRIED=1 $(NATIVE)
 
-$(NATIVE): $(NATIVE_SOURCES) $(WHEEL) $(STAMP) $(if $(WHEEL)$(CC_WORKS),,$(CACHE)/tools-cross/.installed) | $(if $(WHEEL)$(CARGO_WORKS),,$(OWN_RUST)/.installed)
-	$(if $(WHEEL),$(BIN)/python native/install_wheel.py $(WHEEL),$(if $(CARGO_WORKS),{ $(BUILD); } || { echo "$(NO_RUST)" >&2; exit 1; },$(if $(RUST_TRIED),echo "$(NO_RUST)" >&2; exit 1,$(AGAIN))))
+$(NATIVE): $(NATIVE_SOURCES) $(WHEEL) $(DEMO) $(if $(WHEEL)$(CC_WORKS),,$(CACHE)/tools-cross/.installed) | $(if $(WHEEL)$(CARGO_WORKS),,$(OWN_RUST)/.installed)
+	@echo $(if $(WHEEL),"installing $(WHEEL)","building the extension with Rust: about two minutes")
+	@$(if $(WHEEL),$(BIN)/python native/install_wheel.py $(WHEEL),$(if $(CARGO_WORKS),{ $(BUILD); } || { echo "$(NO_RUST)" >&2; exit 1; },$(if $(RUST_TRIED),echo "$(NO_RUST)" >&2; exit 1,$(AGAIN))))
 	@echo $(if $(WHEEL),release,setup) > $@
 
 $(OWN_RUST)/.installed: $(CACHE)/tools-rust/.installed
@@ -99,27 +111,36 @@ $(OWN_RUST)/.installed: $(CACHE)/tools-rust/.installed
 optimised: setup
 	@grep -q release $(NATIVE) || { $(FROM_CRATES) && $(MATURIN) develop --quiet --locked --release && echo release > $(NATIVE); }
 
-# Nothing is fetched later: neither by a test nor by a benchmark.
-$(FETCHED): src/penstock/kafka/artifacts.py src/penstock/kafka/artifacts.sha256 tests/spark_connector.py | $(NATIVE) $(SPARK)
-	$(BIN)/python -m penstock.kafka.artifacts
-	$(BIN)/python -m tests.spark_connector
-	touch $@
+# Nothing is fetched later: neither by a test nor by a benchmark. This needs no extension.
+$(KAFKA): src/penstock/kafka/artifacts.py src/penstock/kafka/artifacts.sha256 | $(DEMO)
+	@echo "fetching Kafka"
+	@PYTHONPATH=src $(BIN)/python -m penstock.kafka.artifacts
+	@touch $@
+
+$(FETCHED): $(KAFKA) tests/spark_connector.py | $(NATIVE) $(SPARK)
+	@echo "fetching Spark's connector"
+	@$(BIN)/python -m tests.spark_connector
+	@touch $@
 
 # Tests start more than a hundred brokers and Sparks.
 $(ARCHIVED): tests/class_archives.py | $(FETCHED) $(NATIVE) $(SPARK)
 	$(BIN)/python -m tests.class_archives
 	touch $@
 
-demo: setup  ## the main job, end to end, on a real Kafka on this machine
-	$(BIN)/python examples/demo/demo.py
+# The first refusal waits neither for PySpark nor for tools of development.
+demo:  ## the main job, end to end, on a real Kafka on this machine
+	@$(MAKE) --no-print-directory --jobs=2 $(NATIVE) $(KAFKA)
+	@$(BIN)/python examples/demo/demo.py
+	@$(MAKE) --no-print-directory WITHOUT_TOOLS=1 $(SPARK)
+	@$(BIN)/python examples/demo/history.py
 
-unit: $(NATIVE)  ## the tests that need no Kafka, no Spark, no process and no seconds each: under a minute, without what else make setup fetches; ORDER= repeats an order
+unit: $(NATIVE) $(STAMP)  ## the tests that need no Kafka, no Spark, no process and no seconds each: under a minute, without what else make setup fetches; ORDER= repeats an order
 	$(UNIT) -m "unit and not thorough and not slow"
 
 # What needs no other result of these is done at the same time: Kafka is fetched, which is mostly
 # waiting, beside the linters. Lint has run the tests of words.
 test:  ## linters, types, import contracts, unit tests, and the tests against a real Kafka; under 20 minutes
-	$(MAKE) --jobs=2 $(NATIVE) $(SPARK)
+	$(MAKE) --jobs=2 $(NATIVE) $(STAMP) $(SPARK)
 	$(MAKE) --jobs=3 lint test-native $(ARCHIVED)
 	$(UNIT) -m "unit and not slow" --ignore=tests/test_words.py
 	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and not slow and $(OTHERS)"
@@ -215,7 +236,7 @@ fuzz: setup  ## 500,000 requests that lie, as many record sections, and 15,000 h
 	FUZZ_INPUTS=$(or $(INPUTS),500000) RING_HISTORIES=$(or $(HISTORIES),15000) $(if $(SEED),RING_SEED=$(SEED)) $(MAKE) test-native
 	$(BIN)/python -m pytest tests/kafka/records tests/gateway/lane/test_compression.py tests/gateway/lane/test_table_topics.py tests/hostile/test_fuzz.py -k random_inputs --fuzz-inputs=$(or $(INPUTS),500000) $(if $(SEED),--fuzz-seed=$(SEED)) -o timeout=10000
 
-mutants: $(NATIVE) $(CACHE)/tools-mutants/.installed  ## change the code at 200 random places, as many in each room, and count the changes that no unit test notices; SAMPLE= for another number, SEED= to repeat, ONLY= for some files or folders
+mutants: $(NATIVE) $(STAMP) $(CACHE)/tools-mutants/.installed  ## change the code at 200 random places, as many in each room, and count the changes that no unit test notices; SAMPLE= for another number, SEED= to repeat, ONLY= for some files or folders
 	$(BIN)/python -m tests.mutants --tool $(CACHE)/tools-mutants/bin/python --sample $(or $(SAMPLE),200) $(if $(SEED),--seed $(SEED)) $(ONLY)
 
 schemas: setup  ## 100,000 pairs of a JSON schema and a text a draft, judged in both ways; PAIRS= for another number, SEED= to repeat
@@ -241,7 +262,7 @@ TARGETS := $(if $(SYSROOT),$(foreach target,$(LINUX_TARGETS),$(if $(wildcard $(S
 NO_WHEEL = dist/ has no wheel for $(target): run rustup target add $(target)
 TREE := $(CACHE)/dist-tree
 
-dist: $(NATIVE) $(CACHE)/tools-cross/.installed  ## build the sdist and the wheels for x86-64 and aarch64, as far as cargo builds them, into dist/; install each into an environment of its own, try it there
+dist: $(NATIVE) $(STAMP) $(CACHE)/tools-cross/.installed  ## build the sdist and the wheels for x86-64 and aarch64, as far as cargo builds them, into dist/; install each into an environment of its own, try it there
 	rm -rf dist
 	$(FROM_CRATES)
 	$(BIN)/python deploy/dist/tree.py $(TREE)
@@ -311,7 +332,7 @@ $(ACTIONLINT):
 workflows: $(ACTIONLINT)  ## what actionlint says of .github/workflows; builds actionlint with Go
 	$(ACTIONLINT)
 
-lint: $(NATIVE) $(SPARK)  ## formatter, linter, strict types, import contracts, words of the documents
+lint: $(NATIVE) $(STAMP) $(SPARK)  ## formatter, linter, strict types, import contracts, words of the documents
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

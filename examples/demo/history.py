@@ -1,19 +1,25 @@
-"""The part of the demo about stored records, on Spark.
+"""Stored records, on Spark: the second half of `make demo`.
 
-Audits a topic that was produced to directly, splits it, repairs and redrives the dead letters, and
-audits the result. Each step is a command, which is shown as you would type it.
+Starts a Kafka, and audits a topic that was produced to directly, splits it, repairs and redrives
+the dead letters, and audits the result. Each command is shown as you would type it.
 """
 
+import os
 import shlex
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+import shop
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from orders import make_orders
 from rich.console import Console
+
+from penstock.kafka.local import LocalKafka, free_ports
 
 HISTORY, CLEAN, DEAD = "orders-history", "orders-clean", "orders-dead"
 COUNT, BAD_SHARE, PARTITIONS = 20_000, 0.06, 3
@@ -80,3 +86,21 @@ def run(kafka: str, file: Path, report: Path) -> dict[str, bool]:
         "no order returned twice": f"0 returned, {left:,} again" in again,
         "the topic has no bad order": f"{COUNT - left:,} accepted, 0 refused" in clean,
     }
+
+
+def main() -> int:
+    """Start Kafka, run this part of the demo, stop everything."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    report = Path(os.environ.get("PENSTOCK_CACHE", ".cache")) / "demo-report"
+    say("starting Kafka for the second half, stored records on Spark ...")
+    with LocalKafka() as kafka, tempfile.TemporaryDirectory() as folder:
+        file = shop.write_files(Path(folder), kafka.bootstrap_servers, free_ports(1)[0])
+        checks = run(kafka.bootstrap_servers, file, report)
+    for check, holds in checks.items():
+        say("[green]yes[/]" if holds else "[red]NO [/]", check)
+    say(f"the report of the audit is in {report / 'report.html'}; everything is stopped.")
+    return 0 if all(checks.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
