@@ -4,6 +4,7 @@ import pytest
 
 from penstock.engine.verdict import refused, replaced
 from penstock.gateway.produce.retried_batches import batches_for, merged, read_retried
+from penstock.gateway.sessions.session import Session
 from penstock.kafka.records.header import BatchProducer
 from penstock.kafka.wire.errors import RETRIABLE
 from penstock.kafka.wire.frames import LENGTH_BYTES
@@ -11,6 +12,7 @@ from penstock.kafka.wire.requests.produce import read_request
 from penstock.kafka.wire.slices import finish
 from tests.gateway.admin.talk import broker_frame
 from tests.gateway.loops import Loop
+from tests.gateway.model.order_histories import OrderWorld
 from tests.gateway.produce.inline import Inline
 from tests.gateway.produce.intercepted import frames_of
 from tests.gateway.sessions.talk import Talk, answer
@@ -295,6 +297,19 @@ def test_a_batch_is_not_sent_while_a_long_response_is_read(held):
     assert {number: found["judged"] for number, found in codes(talk).items() if number > 1} == {
         2 + number: 7 for number in range(held)
     }
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_no_batch_of_a_held_producer_is_out_of_order(part):
+    for seed in range(50 * part, 50 * part + 50):
+        OrderWorld(seed).walk()
+
+
+def test_without_it_batches_are_out_of_order(monkeypatch):
+    monkeypatch.setattr(Session, "_follow", lambda *_: None)
+    with pytest.raises(AssertionError):
+        for seed in range(100):
+            OrderWorld(seed).walk()
 
 
 def test_the_partitions_with_a_retriable_error_are_read_from_each_version():

@@ -1,8 +1,8 @@
 """Batches to which the broker has responded with a retriable error, while later ones are held.
 
-With Kafka alone, a later batch of the producer reaches the same broker a moment later. If it is held
-for a verdict, that broker may lead again by then. It refuses the batch because of the gap, or, if it
-does not know the producer, stores it. So the batch gets a retriable error instead
+With Kafka alone, a later batch of the producer reaches the same broker a moment later. If it is
+held for a verdict, that broker may lead again by then. It refuses the batch because of the gap, or,
+if it does not know the producer, stores it. So the batch gets a retriable error instead
 (`send_order.keep_behind`).
 """
 
