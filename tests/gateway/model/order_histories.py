@@ -1,6 +1,6 @@
 """Histories of a producer of a topic whose batches are only judged, two brokers, and a gateway.
 
-The sessions are real ones (`sessions.session`), a connection for each broker, with the batches that
+The sessions are real (`sessions.session`), a connection for each broker, with the batches that
 have to be retried (`missing_batches`). Verdicts come late, and leaders change meanwhile. A broker
 processes the requests of a connection one after the other, and its responses are there at once: what
 a broker alone could find out of order between two requests, as they arrive, is left out.
@@ -154,9 +154,7 @@ class OrderWorld:
         partition = {"index": 0, "error_code": code, "base_offset": -1 if code else 5}
         response = [{"name": TOPIC, "partition_responses": [partition]}]
         number = int.from_bytes(frame[8:12], "big")
-        link.talk.session.upstream_data(
-            broker_frame(0, link.version, number, responses=response)
-        )
+        link.talk.session.upstream_data(broker_frame(0, link.version, number, responses=response))
         return True
 
     def _appended(self, place: int, frame: bytes) -> Append:

@@ -1,4 +1,4 @@
-"""Batches to which the broker has responded with a retriable error, while later ones are held.
+"""Batches to which the broker has responded with a retriable error, while later batches are held.
 
 With Kafka alone, a later batch of the producer reaches the same broker a moment later. If it is
 held for a verdict, that broker may lead again by then. It refuses the batch because of the gap, or,
