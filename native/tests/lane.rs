@@ -19,7 +19,9 @@ use penstock_native::lane::counts::{Counts, Times};
 use penstock_native::lane::exchange::{Exchange, Receiving, State};
 use penstock_native::lane::judge::{Check, Judge, Judged, STEPS_A_READ, Work};
 use penstock_native::lane::locked;
-use penstock_native::lane::produce::{self, Acks, names_no_leaders, read_acks, read_if_known};
+use penstock_native::lane::produce::{
+    self, Acks, has_errors, names_no_leaders, read_acks, read_if_known,
+};
 use penstock_native::lane::relay::{Limits, Passed, Relay};
 use penstock_native::lane::slices::Slice;
 use penstock_native::lane::table::{Action, Table, Topic};
@@ -319,6 +321,65 @@ fn a_produce_response_that_names_leaders_is_left_to_python() {
     assert_eq!(answered(&mut relay, &response(2, &tagged)), stopped(0));
     assert!(!names_no_leaders(&response(2, &tagged), VERSION));
     assert!(!names_no_leaders(&[], VERSION));
+}
+
+/// A response to Produce for one partition of topics a and b, of which b has an error code.
+fn response_of(version: i16, code: i16) -> Vec<u8> {
+    let flexible = version >= 9;
+    let count = |of: u8| if flexible { vec![of + 1] } else { vec![0, 0, 0, of] };
+    let mut body = vec![0; usize::from(flexible)];
+    body.extend(count(2));
+    for (topic, code) in [(b'a', 0), (b'b', code)] {
+        match version {
+            13 => body.extend([topic; 16]),
+            9.. => body.extend([2, topic]),
+            _ => body.extend([0, 1, topic]),
+        }
+        body.extend(count(1));
+        body.extend([0, 0, 0, 7]);
+        body.extend(code.to_be_bytes());
+        body.extend([0xFF; 16]);
+        body.extend([0; 8].iter().filter(|_| version >= 5));
+        match version {
+            9.. => body.extend([1, 0, 0, 0]),
+            8 => body.extend([0, 0, 0, 0, 0xFF, 0xFF]),
+            _ => {}
+        }
+    }
+    body.extend([0; 4]);
+    body.extend([0].iter().filter(|_| flexible));
+    response(1, &body)
+}
+
+#[test]
+fn an_error_in_a_response_is_found_in_each_version() {
+    for version in 3..=13 {
+        assert!(!has_errors(&response_of(version, 0), version), "{version}");
+        for code in [6, -1, 256] {
+            let frame = response_of(version, code);
+            assert!(has_errors(&frame, version), "{version}");
+            for end in 0..frame.len() {
+                assert!(!has_errors(&frame[..end], version), "{version}: {end}");
+            }
+            assert!(!has_errors(&[&frame[..], &[0]].concat(), version));
+        }
+    }
+    assert!(names_no_leaders(&response_of(VERSION, 6), VERSION));
+}
+
+#[test]
+fn an_error_in_a_response_is_found_behind_texts_and_tagged_fields() {
+    let partition = [&[0, 0, 0, 7, 0, 87][..], &[0xFF; 24]].concat();
+    let old = [&[0, 0, 0, 1, 0, 1, b'a', 0, 0, 0, 1][..], &partition[..]].concat();
+    let errors = [0, 0, 0, 1, 0, 0, 0, 5, 0, 2, b'n', b'o', 0, 1, b'x', 0, 0, 0, 0];
+    let old = response(1, &[&old[..], &errors].concat());
+    let new = [&[1, 3, 1, b't', 2, 2, b'a', 2][..], &partition[..]].concat();
+    let errors = [2, 0, 0, 0, 5, 3, b'n', b'o', 0, 2, b'x', 1, 0, 1, 9, 0, 0, 0, 0, 0, 0];
+    let new = response(1, &[&new[..], &errors].concat());
+    for (frame, version) in [(old, 8), (new, 9)] {
+        assert!(has_errors(&frame, version), "{version}");
+        assert!(!has_errors(&frame, 17 - version));
+    }
 }
 
 #[test]
@@ -1091,6 +1152,22 @@ fn a_large_batch_is_judged_in_slices_while_no_bytes_of_its_client_pass() {
     let counted = locked(&counts).collect().accepted;
     assert_eq!(counted.len(), 1);
     assert_eq!((&*counted[0].0, counted[0].2), ("t", 1900));
+}
+
+#[test]
+fn an_error_of_the_broker_in_front_of_a_large_batch_is_left_to_python() {
+    let counts = Mutex::new(Counts::new(&[1.0]));
+    for (code, outcome) in [(0, passed as fn(usize) -> Passed), (6, |_| stopped(0))] {
+        let mut relay = Relay::new(State::default(), large_table(with_key()), FRAMES).unwrap();
+        let first = produced(1, &batch_of(&["x"]));
+        assert_eq!(relay.client_data(&first, 1.0, &counts), passed(first.len()));
+        let frame = produced(2, &large_batch(1900, 1000));
+        assert_eq!(relay.client_data(&frame, 1.0, &counts), passed(0));
+        assert!(relay.is_judging());
+        let response = response_of(VERSION, code);
+        assert_eq!(relay.broker_data(&response[..20], 1.0, &counts), passed(0));
+        assert_eq!(relay.broker_data(&response, 1.0, &counts), outcome(response.len()));
+    }
 }
 
 #[test]

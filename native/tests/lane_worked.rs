@@ -304,6 +304,62 @@ fn a_client_that_resets_its_connection_is_noticed() {
     assert_eq!(back.from_client, produce(2, 1, &[(0, b"data")]));
 }
 
+/// The response to a request with a batch of topic t: version 9, an error code.
+fn responded(number: u8, code: i16) -> Vec<u8> {
+    let mut body = vec![0, 0, 0, number, 0, 2, 2, b't', 2, 0, 0, 0, 0];
+    body.extend(code.to_be_bytes());
+    body.extend([0xFF; 24]);
+    body.extend([1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    [&i32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat()
+}
+
+/// A scene with a request in flight, and another whose batch a worker has.
+fn with_a_batch_behind_another() -> (Scene, Vec<u8>, Slot) {
+    let mut scene = Scene::new(1);
+    let (first, behind) = (produce(1, 1, &[(0, b"data")]), produce(2, 1, &[(0, b"more")]));
+    scene.send(&first);
+    scene.written(0, 1);
+    let slot = scene.readers[0].begin_next().unwrap();
+    scene.reply(0, slot, Outcome::Accepted);
+    scene.receives(&first);
+    scene.send(&behind);
+    scene.written(0, 2);
+    let slot = scene.readers[0].begin_next().unwrap();
+    (scene, behind, slot)
+}
+
+#[test]
+fn a_batch_that_waits_behind_an_error_of_the_broker_is_pythons() {
+    let (mut scene, behind, slot) = with_a_batch_behind_another();
+    let response = responded(1, 6);
+    scene.broker.write_all(&response).unwrap();
+    let back = scene.given_back();
+    assert_eq!((back.from_broker, back.to_client), (response, vec![]));
+    assert_eq!((&back.from_client, back.state.expected.len()), (&behind, 1));
+    assert_eq!(back.early.len(), 1, "it is judged once");
+    scene.reply(0, slot, Outcome::Accepted);
+    scene.receives_nothing();
+}
+
+#[test]
+fn a_batch_that_waits_behind_a_success_of_the_broker_is_forwarded() {
+    let (mut scene, behind, slot) = with_a_batch_behind_another();
+    let response = responded(1, 0);
+    let (start, rest) = response.split_at(20);
+    scene.broker.write_all(start).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    scene.broker.write_all(rest).unwrap();
+    let mut found = vec![0; response.len()];
+    scene.client.read_exact(&mut found).unwrap();
+    assert_eq!(found, response);
+    scene.reply(0, slot, Outcome::Accepted);
+    scene.receives(&behind);
+    // Nothing waits behind the next response: it is not read.
+    scene.broker.write_all(&responded(2, 6)).unwrap();
+    scene.client.read_exact(&mut found).unwrap();
+    assert_eq!(found, responded(2, 6));
+}
+
 #[test]
 fn only_batches_without_a_producer_id_are_judged_where_others_may_have_to_change() {
     let mut scene = Scene::new(1);

@@ -29,6 +29,12 @@ const CLIENT_ID_AT: usize = 12;
 const START_MAX: usize = 1024;
 const TAGS_MAX: u32 = 16;
 const ENTRIES_MAX: u32 = 1_000;
+/// Versions whose responses have the offset at which the log begins.
+const LOG_START_FROM: i16 = 5;
+/// The first version whose responses have the errors of records, and texts.
+const ERRORS_FROM: i16 = 8;
+/// Behind the length and the correlation id.
+const RESPONSE_BODY_AT: usize = 8;
 const PLAIN_PARTITION_BYTES: usize = 33;
 /// No errors, no text, no tagged fields.
 const PLAIN_PARTITION_END: [u8; 3] = [1, 0, 0];
@@ -412,7 +418,7 @@ pub fn accepts(
 
 /// Return whether a whole response has the most frequent form, which names no broker (KIP-951).
 pub fn names_no_leaders(frame: &[u8], version: i16) -> bool {
-    is_plain(&mut Reader::new(frame, 8), version).is_some()
+    is_plain(&mut Reader::new(frame, RESPONSE_BODY_AT), version).is_some()
 }
 
 fn is_plain(reader: &mut Reader<'_>, version: i16) -> Option<()> {
@@ -436,4 +442,46 @@ fn is_plain(reader: &mut Reader<'_>, version: i16) -> Option<()> {
     reader.int32()?; // throttle time
     end_structure(reader, true)?;
     (reader.position == reader.bytes.len()).then_some(())
+}
+
+/// Return whether a whole response has an error; false, too, if it cannot be read.
+pub fn has_errors(frame: &[u8], version: i16) -> bool {
+    errors_of(&mut Reader::new(frame, RESPONSE_BODY_AT), version).is_some_and(|errors| errors > 0)
+}
+
+/// Return how many partitions of a response have an error.
+fn errors_of(reader: &mut Reader<'_>, version: i16) -> Option<u32> {
+    let flexible = version >= FLEXIBLE_FROM;
+    let mut errors = 0_u32;
+    skip_end(reader, flexible)?; // the header's tagged fields
+    for _ in 0..reader.length(flexible)? {
+        if version >= TOPIC_IDS_FROM {
+            reader.take(16)?;
+        } else {
+            reader.string(flexible)?;
+        }
+        for _ in 0..reader.length(flexible)? {
+            reader.int32()?; // the partition
+            errors = errors.saturating_add(u32::from(reader.int16()? != 0));
+            reader.take(if version >= LOG_START_FROM { 24 } else { 16 })?; // offsets and a time
+            if version >= ERRORS_FROM {
+                for _ in 0..reader.length(flexible)? {
+                    reader.int32()?; // the record
+                    reader.string(flexible)?;
+                    skip_end(reader, flexible)?;
+                }
+                reader.string(flexible)?;
+                skip_end(reader, flexible)?;
+            }
+        }
+        skip_end(reader, flexible)?;
+    }
+    reader.int32()?; // throttle time
+    skip_end(reader, flexible)?;
+    (reader.position == reader.bytes.len()).then_some(errors)
+}
+
+/// Pass over the end of a structure, with its tagged fields.
+fn skip_end(reader: &mut Reader<'_>, flexible: bool) -> Option<()> {
+    if flexible { reader.skip_tags() } else { Some(()) }
 }

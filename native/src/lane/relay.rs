@@ -551,24 +551,25 @@ impl Relay {
         {
             return Begun::Stops;
         }
-        let names_leaders = expected.version >= produce::LEADERS_FROM
-            && matches!(
-                self.table.action(expected.api_key, expected.version),
-                Action::Produce | Action::ProduceWhole
-            );
-        if !names_leaders {
+        let is_produce = matches!(
+            self.table.action(expected.api_key, expected.version),
+            Action::Produce | Action::ProduceWhole
+        );
+        let names_leaders = is_produce && expected.version >= produce::LEADERS_FROM;
+        // The batches of a request that waits may be behind one that the client has to retry: Python
+        // knows what becomes of them then. Longer responses are to requests that are Python's, too.
+        let is_before_waiting = is_produce && self.is_judging() && size <= WHOLE_MAX_BYTES;
+        if !names_leaders && !is_before_waiting {
             return Begun::Passes(size);
         }
         if size > WHOLE_MAX_BYTES {
             return Begun::Stops;
         }
-        match rest.get(..size) {
-            None => Begun::Waits,
-            Some(frame) if produce::names_no_leaders(frame, expected.version) => {
-                Begun::Passes(size)
-            }
-            Some(_) => Begun::Stops,
-        }
+        let Some(frame) = rest.get(..size) else { return Begun::Waits };
+        let version = expected.version;
+        let is_pythons = (names_leaders && !produce::names_no_leaders(frame, version))
+            || (is_before_waiting && produce::has_errors(frame, version));
+        if is_pythons { Begun::Stops } else { Begun::Passes(size) }
     }
 
     fn answered(&mut self, now: f64, counts: &Mutex<Counts>) {

@@ -2,8 +2,9 @@
 
     python -m tests.gateway.model.run_histories [count] [first seed]
 
-Every fifth history is of transactions. Ends with 1 if a history fails, and names the seeds;
-`World(seed, features=features_of(seed)).walk()` plays one, `TransactionWorld` those of transactions.
+Every fifth history is of transactions, every tenth of a topic without interceptors. Ends with 1 if a
+history fails, and names the seeds; `World(seed, features=features_of(seed)).walk()` plays one,
+`TransactionWorld` those of transactions, `OrderWorld` those without interceptors.
 """
 
 import sys
@@ -21,6 +22,7 @@ import structlog
 from tests.gateway.model.histories import World
 from tests.gateway.model.history_coverage import Seen, counted, table
 from tests.gateway.model.history_features import features_of
+from tests.gateway.model.order_histories import OrderWorld
 from tests.gateway.model.transaction_histories import TransactionWorld
 
 COUNT: Final = 1_000_000
@@ -29,6 +31,7 @@ AT_ONCE: Final = 2_000
 COUNTED_EVERY: Final = 10
 """Counting the coverage costs time: it is done for every tenth part."""
 TRANSACTIONS_EVERY: Final = 5
+ORDER_EVERY: Final = 10
 SEEDS_SHOWN: Final = 5
 
 
@@ -60,14 +63,20 @@ class Played:
             self.failed[what] += seeds
 
 
+def kind_of(seed: int) -> type[World | OrderWorld]:
+    """Choose the kind of a history."""
+    if seed % TRANSACTIONS_EVERY == 0:
+        return TransactionWorld
+    return OrderWorld if seed % ORDER_EVERY == 1 else World
+
+
 def play(seeds: Iterable[int], *, counts: bool = False) -> Played:
     """Play some histories."""
     played = Played()
     with counted(played.seen) if counts else nullcontext():
         for seed in seeds:
             features = features_of(seed)
-            kind = TransactionWorld if seed % TRANSACTIONS_EVERY == 0 else World
-            world = kind(seed, features=features)
+            world = kind_of(seed)(seed, features=features)
             try:
                 world.walk()
             except Exception as error:

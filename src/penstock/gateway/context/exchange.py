@@ -10,14 +10,18 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
+    from penstock.kafka.records.header import BatchProducer
     from penstock.kafka.wire.requests.share_fetch import Rewriter
     from penstock.kafka.wire.slices import Slices
 
     Buffers = Sequence[bytes | memoryview]
     Transform = Callable[[bytes], Buffers | Slices[Buffers]]
     """Turns the broker's response into the client's, at once or in slices."""
+    RetriedBatches = Mapping[tuple[bytes, int], BatchProducer | None]
+    """Batches to which the broker has responded with a retriable error, by topic, as in the
+    request, and partition: their place in the sequence of their producer; None if not known."""
 
 
 class ExchangeState(Enum):
@@ -144,6 +148,21 @@ class Exchange:
     def closes_connection(self) -> bool:
         """Whether the connection is closed afterwards: with acks=0 that reports an error."""
         return False
+
+    def retried(self, partitions: Sequence[tuple[bytes, int]]) -> Slices[RetriedBatches]:
+        """Return the batches of the request for partitions for which the client retries them.
+
+        Args:
+            partitions: The topics, as in the request, and partitions.
+
+        Yields:
+            After each slice.
+        """
+        yield from ()
+        return dict.fromkeys(partitions)
+
+    def follow(self, retried: RetriedBatches) -> None:
+        """Note that the client has to retry batches of an earlier request."""
 
     def outgoing(self) -> Buffers | None:
         """Return the bytes for the broker; None for none."""

@@ -74,6 +74,8 @@ def is_forwarded_at_once(
         topic_plans: The result of `known_topics`.
         connection: The client's connection.
     """
+    if connection.has_waiting and _has_numbered(request):
+        return False  # it would wait, too, and the broker may have earlier batches retried then
     if topic_plans and not _are_accepted(topic_plans, request, connection):
         return False
     _pass_topics(topic_plans, request, connection)
@@ -176,6 +178,13 @@ def _is_unnumbered(topic: TopicData, request: ProduceRequest) -> bool:
     """Return whether no batch of a topic has a producer id, and each has a header."""
     producers = (read_producer(request.records(partition)) for partition in topic.partitions)
     return all(producer is not None and producer.producer_id < 0 for producer in producers)
+
+
+def _has_numbered(request: ProduceRequest) -> bool:
+    """Return whether a batch of a request has a producer id."""
+    partitions = (partition for topic in request.topics for partition in topic.partitions)
+    producers = (read_producer(request.records(partition)) for partition in partitions)
+    return any(producer is not None and producer.producer_id >= 0 for producer in producers)
 
 
 def _may_be_changed(topic: TopicData, name: str, gateway: ProduceGateway) -> bool:
@@ -286,14 +295,14 @@ def _is_in_order(
 ) -> bool:
     """Return whether no earlier batch for a topic has to be retried first."""
     missing_batches = connection.gateway.missing_batches
-    if not (connection.has_undecided or missing_batches):
+    if not missing_batches:
         return True
     principal = connection.authentication.principal or ""
     for partition in topic.partitions:
         producer = read_producer(request.records(partition))
         if producer is not None and producer.producer_id >= 0:
             key = ProducerKey(name, partition.number, producer.producer_id, principal)
-            if connection.has_undecided or key in missing_batches:
+            if key in missing_batches:
                 return False
     return True
 

@@ -184,6 +184,14 @@ class ProduceConnection(ConnectionContext, Protocol):
         """Whether the decision about a Produce request is missing."""
 
     @property
+    def has_waiting(self) -> bool:
+        """Whether a request waits: for a decision, or for a request before it."""
+
+    @property
+    def follows_retried(self) -> bool:
+        """Whether the broker had batches retried after the request that is read was received."""
+
+    @property
     def may_support_describe_producers(self) -> bool:
         """Whether the broker may support DescribeProducers: True until it is known."""
 

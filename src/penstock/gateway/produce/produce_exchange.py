@@ -29,6 +29,7 @@ from penstock.gateway.produce.intercepted.batches import InterceptedBatches
 from penstock.gateway.produce.lookups.last_sequences import fetch_last_sequences
 from penstock.gateway.produce.lookups.topic_lookup import TopicLookup
 from penstock.gateway.produce.request import SLICE, ReceivedRequest
+from penstock.gateway.produce.retried_batches import NONE_RETRIED, batches_for, merged
 from penstock.gateway.produce.send_order import SendOrder, producer_ids
 from penstock.gateway.produce.stored_records import count_stored
 from penstock.gateway.produce.submission import Submission
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.verdict import PolicyVerdict
     from penstock.engine.workers.batch_to_judge import EarlyOutcomes
-    from penstock.gateway.context.exchange import Buffers, Exchange
+    from penstock.gateway.context.exchange import Buffers, Exchange, RetriedBatches
     from penstock.gateway.produce.gateway import ProduceConnection
     from penstock.gateway.produce.lookups.last_sequences import LastSequences, ProducerIds
     from penstock.gateway.produce.partition import ProducePartition
@@ -98,8 +99,8 @@ class ProduceExchange(Held):
     """A Produce request and its response."""
 
     __slots__ = ("_intercepted", "_is_deciding", "_is_due_again", "_is_order_checked",
-                 "_is_prepared", "_order", "_phase", "_readdress", "_request", "_rewritten",
-                 "_steps")  # fmt: skip
+                 "_is_prepared", "_order", "_phase", "_readdress", "_request", "_retried",
+                 "_rewritten", "_steps")  # fmt: skip
 
     is_judged = True
 
@@ -112,6 +113,7 @@ class ProduceExchange(Held):
     ) -> None:
         super().__init__(received, size_of(request))
         self.expects_response = request.acks != 0
+        self._retried: RetriedBatches = NONE_RETRIED
         self._set_up(ReceivedRequest(request, connection, early_outcomes))
 
     def _set_up(self, request: ReceivedRequest) -> None:
@@ -284,7 +286,10 @@ class ProduceExchange(Held):
         """Decide; return whether it is decided."""
         if self._order and not (yield from self._is_order_known(is_next=is_next)):
             return False
-        if self._order and (yield from self._order.keep_back()) and self.policies.whole_request:
+        is_kept = bool(self._order) and (yield from self._order.keep_back())
+        if self._retried:
+            is_kept = (yield from self._keep_behind()) or is_kept
+        if is_kept and self.policies.whole_request:
             self._refuse_all()
         if self._request.answered:
             yield from self._intercepted.on_early_responses()
@@ -302,6 +307,26 @@ class ProduceExchange(Held):
             omitted = yield from self._request.responses()
             self._rewritten = yield from self._request.data.rewrite_in_slices(omitted.keys(), {})
         return True
+
+    def follow(self, retried: RetriedBatches) -> None:
+        """Note that the client has to retry batches of an earlier request, which the broker has."""
+        self._retried = merged(self._retried, retried)
+
+    def _keep_behind(self) -> Slices[bool]:
+        """Have the client retry the batches behind those that it has to retry."""
+        retried, self._retried = self._retried, NONE_RETRIED
+        return (yield from self._order.keep_behind(retried))
+
+    def _keep_behind_late(self) -> Slices[None]:
+        """Do that of a request that was decided, but waited for those before it."""
+        if not (yield from self._keep_behind()):
+            return
+        if self.policies.whole_request and not self._intercepted:
+            self._answer_others(_OTHER_PARTITION_RETRIED)
+        yield from self._order.note_answers()
+        if not self._intercepted:
+            omitted = yield from self._request.responses()
+            self._rewritten = yield from self._request.data.rewrite_in_slices(omitted.keys(), {})
 
     def _is_order_known(self, *, is_next: bool) -> Slices[bool]:
         """Return whether it is known which batches have to be retried before those of the request.
@@ -396,6 +421,8 @@ class ProduceExchange(Held):
     def outgoing(self) -> Buffers | None:
         """Return the bytes for the broker: the request, the rest of the request, or None."""
         request = self._request
+        if self._retried:
+            finish(self._keep_behind_late())
         if not self._intercepted:
             if not request.answered:
                 frame = [request.data.frame]
@@ -437,6 +464,10 @@ class ProduceExchange(Held):
         self._intercepted.cancel()
 
     # It is answered
+
+    def retried(self, partitions: Sequence[tuple[bytes, int]]) -> Slices[RetriedBatches]:
+        """Return the batches of the request for partitions for which the client retries them."""
+        return (yield from batches_for(self._request.data, partitions))
 
     def local_response(self) -> Buffers | Slices[Buffers]:
         """Return the response to a request of which nothing was sent to the broker."""

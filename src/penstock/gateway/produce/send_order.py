@@ -14,6 +14,7 @@ from penstock.gateway.produce.missing_batches import TEXT
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
 from penstock.gateway.produce.request import SLICE
 from penstock.kafka.records.header import is_intact
+from penstock.kafka.records.sequences import distance
 from penstock.kafka.wire.errors import REQUEST_TIMED_OUT, RETRIABLE
 from penstock.kafka.wire.names import is_topic_name
 from penstock.kafka.wire.requests.produce import PartitionResponse
@@ -21,6 +22,7 @@ from penstock.kafka.wire.requests.produce import PartitionResponse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from penstock.gateway.context.exchange import RetriedBatches
     from penstock.gateway.produce.lookups.last_sequences import LastSequences, ProducerIds
     from penstock.gateway.produce.partition import ProducePartition, ProduceTopic
     from penstock.gateway.produce.request import ReceivedRequest
@@ -108,6 +110,36 @@ class SendOrder:
                 self._request.answer(batch.partition, PartitionResponse(REQUEST_TIMED_OUT, TEXT))
         return is_any
 
+    def keep_behind(self, retried: RetriedBatches) -> Slices[bool]:
+        """Respond with a retriable error to batches behind a batch that the broker has retried.
+
+        Another broker may lead when they arrive. It would refuse them because of the gap, or, if it
+        does not know the producer, store them instead of the batch before.
+
+        Args:
+            retried: The batches that the client has to retry. Where it is not known which batch it
+                is, each batch of the partition counts as behind it.
+
+        Yields:
+            After each slice.
+
+        Returns:
+            Whether that concerns a batch of the request.
+        """
+        is_any = False
+        if self._request.data.acks == 0:
+            return False
+        for steps, batch in enumerate(self._sent(), 1):
+            if steps % SLICE == 0:
+                yield
+            if batch is None or batch.partition.is_answered:
+                continue
+            place = batch.partition.topic.data.key, batch.partition.number
+            if place in retried and _is_behind(batch.producer, retried[place]):
+                is_any = True
+                self._request.answer(batch.partition, PartitionResponse(REQUEST_TIMED_OUT, TEXT))
+        return is_any
+
     def note_answers(self) -> Slices[None]:
         """Record which batches have to be retried before later batches.
 
@@ -178,3 +210,10 @@ class SendOrder:
         if name is None or not is_topic_name(name) or self._request.is_intercepted(topic):
             return None
         return name
+
+
+def _is_behind(batch: BatchProducer, retried: BatchProducer | None) -> bool:
+    """Return whether a batch may be behind another in the sequence of the same producer."""
+    if batch.base_sequence < 0 or retried is None:
+        return batch.base_sequence >= 0
+    return batch[:2] == retried[:2] and distance(retried.base_sequence, batch.base_sequence) > 0

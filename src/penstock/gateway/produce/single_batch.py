@@ -24,6 +24,7 @@ from penstock.gateway.produce.produce_exchange import (
     size_of,
 )
 from penstock.gateway.produce.request import ReceivedRequest, close_after_error
+from penstock.gateway.produce.retried_batches import NONE_RETRIED, batches_for
 from penstock.gateway.produce.verdicts import Verdicts
 from penstock.kafka.wire.names import NO_ID
 from penstock.kafka.wire.slices import finish
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.plans.topic_plan import TopicPlan
     from penstock.engine.verdict import PolicyVerdict
-    from penstock.gateway.context.exchange import Buffers, Exchange
+    from penstock.gateway.context.exchange import Buffers, Exchange, RetriedBatches
     from penstock.gateway.produce.gateway import ProduceConnection
     from penstock.gateway.produce.partition import ProducePartition
     from penstock.gateway.produce.policy_set import PolicySet
@@ -107,6 +108,7 @@ class SingleBatch(ProduceExchange):
         self._plan = plan
         self._topic_id = topic_id
         self._is_accepted = self._takes_all_steps = False
+        self._retried = NONE_RETRIED
 
     @property
     def policies(self) -> PolicySet:
@@ -177,7 +179,7 @@ class SingleBatch(ProduceExchange):
         if not self._takes_all_steps:
             if not self._is_accepted:
                 return False
-            if not self._connection.gateway.missing_batches:
+            if not (self._connection.gateway.missing_batches or self._retried):
                 self.transition_to(ExchangeState.READY)
                 return True
             self._continue_in_all_steps()
@@ -186,7 +188,13 @@ class SingleBatch(ProduceExchange):
 
     def outgoing(self) -> Buffers | None:
         """Return the bytes for the broker: the request, the rest of the request, or None."""
+        if self._retried and not self._takes_all_steps:
+            self._continue_in_all_steps()
         return super().outgoing() if self._takes_all_steps else [self._data.frame]
+
+    def retried(self, partitions: Sequence[tuple[bytes, int]]) -> Slices[RetriedBatches]:
+        """Return the batches of the request for partitions for which the client retries them."""
+        return (yield from batches_for(self._data, partitions))
 
     def cancel(self) -> None:
         """Cancel the request: it is not sent, and later verdicts are ignored."""

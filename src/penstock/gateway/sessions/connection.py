@@ -547,7 +547,11 @@ class ClientConnection(SharedBufferProtocol):
         if lane_state.to_broker and not upstream.is_closing():
             upstream.write(lane_state.to_broker)
         if lane_state.from_broker:
+            if self._session is not None:
+                self._session.has_received_more = bool(lane_state.from_client)
             self.broker_data_received(lane_state.from_broker)
+            if self._session is not None:
+                self._session.has_received_more = False
         if lane_state.from_client:
             self.data_received(lane_state.from_client)
         if lane_state.client_failed:

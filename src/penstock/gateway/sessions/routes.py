@@ -24,6 +24,7 @@ from penstock.gateway.admin.streams_group_heartbeat import streams_group_heartbe
 from penstock.gateway.produce.end_txn import end_txn
 from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once, known_topics
 from penstock.gateway.produce.produce_exchange import ProduceExchange
+from penstock.gateway.produce.retried_batches import read_retried
 from penstock.gateway.produce.single_batch import single_batch
 from penstock.gateway.sessions.handler_exchange import HandlerExchange
 from penstock.kafka.wire import api_versions
@@ -35,7 +36,7 @@ from penstock.kafka.wire.requests.share_fetch import ShareFetchRewriter
 from penstock.kafka.wire.schemas import known_versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from penstock.gateway.context.exchange import Buffers, Exchange, Streamed, Transform
     from penstock.gateway.produce.gateway import RoutingGateway
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
     TransformResponse = Callable[[RequestConnection, int], Transform | None]
     """Returns how the response of a version is changed; None to stream it."""
     Condition = Callable[["RoutingGateway"], bool]
+    ReadRetried = Callable[[bytes, int], Slices[Sequence[tuple[bytes, int]]]]
+    """Reads in the response to a request of a version whose batches the client retries: the topics,
+    as in the request, and the partitions."""
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR = produce.API_KEY, 1, 3, 10
 SASL_HANDSHAKE, API_VERSIONS = 17, 18
@@ -122,7 +126,7 @@ def _produce_exchange(
 ) -> Exchange:
     early_outcomes = connection.take_early_outcomes()
     judged_topics = known_topics(request, connection)
-    if judged_topics is None or early_outcomes:
+    if judged_topics is None or early_outcomes or connection.follows_retried:
         return ProduceExchange(request, connection, received, early_outcomes)
     if is_forwarded_at_once(judged_topics, request, connection):
         received.pieces = [request.frame]
@@ -302,6 +306,8 @@ class Route(NamedTuple):
             bytes of a streamed request, and returns None if more bytes are needed.
         before_login: Whether it is served before the client has authenticated.
         rewrite: Changes responses that are streamed; None to leave them unchanged.
+        read_retried: Reads in a response, and its version, whose batches the client retries; None
+            if requests that are held behind it do not depend on that.
         unsupported_version: Responds to versions later than those served; by default they
             close the connection.
     """
@@ -314,6 +320,7 @@ class Route(NamedTuple):
     before_login: bool = False
     unsupported_version: OpenExchange | None = None
     rewrite: Callable[[int], Rewriter] | None = None
+    read_retried: ReadRetried | None = None
 
 
 def _all(api_key: int, first: int | None = None) -> tuple[int, int]:
@@ -325,7 +332,8 @@ def _all(api_key: int, first: int | None = None) -> tuple[int, int]:
 ROUTES: Final = (
     # Versions 0 to 2 stay announced: brokers announce them although they no longer serve them,
     # because librdkafka chooses the compression by them (KAFKA-18659).
-    Route(PRODUCE, (0, produce.LAST_VERSION), hold_produce, replace_leaders, produce.read_acks),
+    Route(PRODUCE, (0, produce.LAST_VERSION), hold_produce, replace_leaders, produce.read_acks,
+          read_retried=read_retried),
     # From version 16 on a response may hold the addresses of leaders, after the records (KIP-951).
     # The length of the frame comes first, so replacing them would mean to buffer every fetch.
     # Clients lose a hint: they find a new leader by a Metadata request, as before.

@@ -31,6 +31,7 @@ import structlog
 from penstock.gateway.context.exchange import Exchange, ExchangeState, Held, Streamed
 from penstock.gateway.context.topic_names import TopicNames
 from penstock.gateway.produce.policy_set import without_response
+from penstock.gateway.produce.retried_batches import NONE_RETRIED, merged
 from penstock.gateway.sessions.authentication import ConnectionAuthentication
 from penstock.gateway.sessions.between import (
     Between,
@@ -59,9 +60,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
     from penstock.engine.workers.batch_to_judge import EarlyOutcomes
-    from penstock.gateway.context.exchange import Buffers, JudgingPolicies
+    from penstock.gateway.context.exchange import (
+        Buffers,
+        JudgingPolicies,
+        RetriedBatches,
+        Transform,
+    )
     from penstock.gateway.sessions.gateway import RequestGateway
-    from penstock.gateway.sessions.routes import OpenExchange, Route
+    from penstock.gateway.sessions.routes import OpenExchange, ReadRetried, Route
     from penstock.kafka.wire.requests.share_fetch import Rewriter
     from penstock.kafka.wire.slices import Slices
 else:  # to compare with the abstract class takes longer
@@ -184,6 +190,9 @@ class Session:
         self._acks_read_from = 0
         """So many bytes of a request there have to be before its acks are looked for again."""
         self._open_exchange: OpenExchange | None = None
+        self._retried: RetriedBatches = NONE_RETRIED
+        self._is_reading_retried = self._is_due_again = False
+        self.has_received_more = False
         self._opening = SlicedWork("client")
         self._pending = PendingRequests()
         self._unanswered: deque[Exchange] = deque()
@@ -212,6 +221,7 @@ class Session:
             or self._phase is not SessionPhase.OPEN
             or self._opening.is_running
             or self._answering.is_running
+            or self._retried
             or not self.is_established
             or self.authentication.awaits_response
             or self.holds_a_part
@@ -505,7 +515,7 @@ class Session:
         )
         self._start_bytes = self._acks_read_from = 0
         if open_exchange is None:  # nobody has it judged now, if it is a Produce request
-            self._early_outcomes = {}
+            self._early_outcomes, self._retried = {}, NONE_RETRIED
             if row.read_acks is None:
                 self._enqueue(receiving)
         return open_exchange is not None
@@ -529,6 +539,9 @@ class Session:
         if self.authentication.awaits_response:
             self._requests.suspend()
         self._waiting_bytes += exchange.waiting_bytes
+        if self._retried:
+            exchange.follow(self._retried)
+            self._retried = NONE_RETRIED
         if isinstance(exchange, Held):
             self._enqueue_held(exchange)
         else:
@@ -595,6 +608,16 @@ class Session:
         """Whether the decision about a Produce request is missing."""
         return self._pending.has_undecided
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a request waits: for a decision, or for a request before it."""
+        return bool(self._pending.exchanges)
+
+    @property
+    def follows_retried(self) -> bool:
+        """Whether the broker had batches retried after the request that is read was received."""
+        return bool(self._retried) or self._is_reading_retried
+
     def _enqueue_held(self, exchange: Held) -> None:
         may_start = self._pending.add_held(exchange)
         self._suspend_if_many()
@@ -603,6 +626,9 @@ class Session:
 
     def advance(self) -> None:
         """Send the requests that are ready, in order."""
+        if self._is_reading_retried:
+            self._is_due_again = True
+            return
         pending = self._pending
         while pending.exchanges and self._phase is not SessionPhase.CLOSED:
             ready = pending.take_ready()
@@ -690,7 +716,10 @@ class Session:
         if isinstance(expected, OwnRequest):
             self._rewriter, is_collected = None, True
         else:
-            self._rewriter, is_collected = expected.rewriter, expected.transform is not None
+            self._rewriter = expected.rewriter
+            is_collected = (
+                expected.transform is not None or self._reader_of_retried(expected) is not None
+            )
         if is_collected and (size := INT32.unpack_from(head)[0]) > COLLECTED_MAX_BYTES:
             raise WireError(f"a response of {size} bytes; the most is {COLLECTED_MAX_BYTES}")
         return is_collected
@@ -703,12 +732,52 @@ class Session:
                 self._end_when_idle()
             return
         transform, expected.transform = expected.transform, None
-        assert transform is not None
-        response = transform(frame)
+        response: Buffers | Slices[Buffers]
+        read_retried = self._reader_of_retried(expected)
+        if read_retried is not None:
+            response = self._read_response(expected, read_retried, transform, frame)
+        else:
+            response = transform(frame) if transform is not None else [frame]
         if isinstance(response, Generator):
             self._work_on(response, partial(self._respond, expected), _SIZE_OF_WORK * len(frame))
         else:
             self._respond(expected, response)
+
+    def _reader_of_retried(self, exchange: Exchange) -> ReadRetried | None:
+        """Return what reads in a response whose batches are retried; None if no request waits."""
+        if self._pending.exchanges or self._opening.is_running or self.has_received_more:
+            return self._route(exchange.api_key).read_retried
+        return None
+
+    def _read_response(
+        self,
+        exchange: Exchange,
+        read_retried: ReadRetried,
+        transform: Transform | None,
+        frame: bytes,
+    ) -> Slices[Buffers]:
+        """Let the waiting requests know whose batches the client retries; return the response.
+
+        Until they know, none of them is sent.
+        """
+        self._is_reading_retried = True
+        try:
+            partitions = yield from read_retried(frame, exchange.version)
+            if partitions:
+                self._follow((yield from exchange.retried(partitions)))
+        finally:
+            self._is_reading_retried = False
+        if self._is_due_again:
+            self._is_due_again = False
+            self.advance()
+        response = transform(frame) if transform is not None else [frame]
+        return (yield from response) if isinstance(response, Generator) else response
+
+    def _follow(self, retried: RetriedBatches) -> None:
+        for exchange in self._pending.exchanges:
+            exchange.follow(retried)
+        if self._opening.is_running or self.has_received_more:
+            self._retried = merged(self._retried, retried)
 
     def _respond(self, exchange: Exchange, response: Buffers) -> None:
         """Send a response that has been collected."""

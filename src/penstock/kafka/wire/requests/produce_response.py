@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct, error
 from typing import TYPE_CHECKING
 
-from penstock.kafka.wire.errors import WireError
+from penstock.kafka.wire.errors import RETRIABLE, WireError
 from penstock.kafka.wire.frames import body_of_response
 from penstock.kafka.wire.primitives import (
     INT32,
@@ -99,6 +99,15 @@ class ProduceResponse:
         _, code, base_offset, log_append_time = _PARTITION_RESPONSE.unpack_from(data)
         start = _OFFSET.unpack_from(data, _START_AT)[0] if self._version >= _LOG_START_FROM else -1
         return PartitionResponse(code, None, (), base_offset, log_append_time, start)
+
+    @property
+    def retried(self) -> Sequence[tuple[bytes, int]]:
+        """The partitions with an error after which clients send the same batch again."""
+        return [
+            partition
+            for partition, data in self._partitions.items()
+            if _ERROR_CODE.unpack_from(data, _CODE_AT)[0] in RETRIABLE
+        ]
 
     def replace_error(self, topic: bytes, index: int, code: int, log_start_offset: int) -> None:
         """Replace the error code and the log start offset of a partition."""
