@@ -55,6 +55,7 @@ class Request:
     can_store_letters: bool = False
     made: object = None
     outgoing: bytes | memoryview | None = None
+    is_whole: bool = False
     decided: bool = False
     kept: bool = True
     sent: bool = False

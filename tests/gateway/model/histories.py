@@ -349,7 +349,8 @@ class World:
             return
         request.made = outcome.batch
         request.outgoing = outcome.data
-        if outcome.batch.is_whole:
+        request.is_whole = outcome.is_whole
+        if outcome.is_whole:
             assert not outcome.batch.is_changed, f"the batch was changed: {attempt}"
             request.outgoing = packed(attempt.records)
         if outcome.batch is not known:
@@ -386,7 +387,9 @@ class World:
             if made.is_done:
                 request.due = True
                 return
-            code = connection.gateway.producers.send(request.key, attempt.epoch, made)
+            code = connection.gateway.producers.send(
+                request.key, attempt.epoch, made, is_whole=request.is_whole
+            )
             if code:
                 if code == 45:
                     self._check_order(request, f"{code}")
