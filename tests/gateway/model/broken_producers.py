@@ -192,6 +192,19 @@ def believes_a_leader(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AtBroker, "_is_replicated", lambda *_: True)
 
 
+def trusts_checksums(patch: pytest.MonkeyPatch) -> None:
+    """A batch that was accepted is sent again as its client sends it, whatever it sends."""
+    decide, send = AtBroker._decide_otherwise, Producer.send
+
+    def decide_otherwise(self, batch, dropped, now, *, is_at_leader):
+        decide(self, batch, dropped, now, is_at_leader=is_at_leader)
+        batch.is_confirmed = batch.was_accepted and batch.is_decided_otherwise(dropped)
+
+    patch.setattr(AtBroker, "_decide_otherwise", decide_otherwise)
+    patch.setattr(Numbering, "undecide", lambda *_: None)
+    patch.setattr(Producer, "send", lambda self, batch, **_: send(self, batch))
+
+
 def forgets_what_was_dropped_before(patch: pytest.MonkeyPatch) -> None:
     """A batch that is decided again in front of others gets the numbers of these."""
     again = Numbering.undecide
@@ -258,6 +271,7 @@ BROKEN: Final[dict[Breaks, Features]] = {
     lets_every_record_count: ROLLS_OUT,
     writes_only_what_loses_records: ROLLS_OUT,
     believes_a_leader: CHANGES,
+    trusts_checksums: Features(checksums=True, little_memory=True, forges=True),
     forgets_what_was_dropped_before: CHANGES,
     takes_a_later_batch_for_proof: Features(takes_later=True, returns=True),
 }

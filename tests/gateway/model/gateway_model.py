@@ -46,6 +46,7 @@ class Request:
     attempt: Attempt
     key: ProducerKey
     has_checksum: bool = False
+    is_forged: bool = False
     verdict: int = 0
     judged: bool = True
     passes: bool = False
@@ -55,6 +56,7 @@ class Request:
     can_store_letters: bool = False
     made: object = None
     outgoing: bytes | memoryview | None = None
+    is_whole: bool = False
     decided: bool = False
     kept: bool = True
     sent: bool = False
@@ -67,7 +69,8 @@ class Request:
     @property
     def numbers(self):
         records = self.attempt.records
-        checksum = zlib.crc32(packed(records)) if self.has_checksum else 0
+        summed = self.attempt.batch.records if self.is_forged else records
+        checksum = zlib.crc32(packed(summed)) if self.has_checksum else 0
         return Range(self.attempt.first, len(records), checksum)
 
     @property

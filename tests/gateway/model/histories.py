@@ -44,6 +44,8 @@ DOUBTED_S = 601.0
 CALMING_TURNS = 100
 FINAL_TURNS = 400
 FINAL_TURN_S = 1.0
+FORGED = 1_000_000_000
+"""The first of the records that a client sends instead of others: all of them are bad."""
 RUN = 12
 """With runs, all of so many successive records are dropped, or none."""
 APPENDED = (7, 20)
@@ -109,6 +111,8 @@ class World:
             if start:  # it has been there before these gateways, which dropped nothing of it
                 self.broker.has_stored(client.producer_id, start - 1)
             self.clients.append(client)
+        if features.forges:
+            self.clients[1].forges = self.clients[1].is_lost = True
         self.leaders = [0, 0]
         self.made = [0, 0]
         self.held_up = 0
@@ -146,7 +150,7 @@ class World:
         """The interceptor; each version of it keeps its verdicts."""
         if self.direct:
             return False
-        if version and record % 4 == 1:
+        if record >= FORGED or (version and record % 4 == 1):
             return True
         if self.features.runs and record // RUN % 3:
             return record // RUN % 3 == 1
@@ -186,6 +190,9 @@ class World:
         connection = self.connection(who)
         key = ProducerKey("t", 0, self.clients[who].producer_id)
         request = Request(attempt, key, self.features.checksums)
+        if self.clients[who].forges and self.more.random() < 0.3:
+            request.is_forged = True
+            attempt.records = [FORGED + record for record in attempt.records]
         producers = connection.gateway.producers
         if self.features.passes and self.shared:
             connection.gateway.read()  # it follows the log, and has read all of it at its start
@@ -349,7 +356,8 @@ class World:
             return
         request.made = outcome.batch
         request.outgoing = outcome.data
-        if outcome.batch.is_whole:
+        request.is_whole = outcome.is_whole
+        if outcome.is_whole:
             assert not outcome.batch.is_changed, f"the batch was changed: {attempt}"
             request.outgoing = packed(attempt.records)
         if outcome.batch is not known:
@@ -386,7 +394,9 @@ class World:
             if made.is_done:
                 request.due = True
                 return
-            code = connection.gateway.producers.send(request.key, attempt.epoch, made)
+            code = connection.gateway.producers.send(
+                request.key, attempt.epoch, made, is_whole=request.is_whole
+            )
             if code:
                 if code == 45:
                     self._check_order(request, f"{code}")
@@ -410,6 +420,7 @@ class World:
         else:
             self._see_overtaking(request)
             request.append = self.broker.append(producer_id, request.attempt.epoch, first, records)
+            self._see_forged(request)
             if request.append.code == 45:
                 request.was_early = self._is_early(request)
                 if self.broker.is_before_last(producer_id, request.attempt.epoch, first, records):
@@ -424,6 +435,12 @@ class World:
             is_replicated = self.chance.random() < 0.6
             if is_replicated and not (self.features.returns and self.more.random() < 0.5):
                 self.broker.replicate(100)
+
+    def _see_forged(self, request):
+        """No record is stored that the gateway has judged, and found to be bad."""
+        lost = {request.attempt.records[i] for i in request.dropped} if request.judged else ()
+        stored = request.append.records
+        assert not any(record >= FORGED and record in lost for record in stored), "forged"
 
     def _see_overtaking(self, request):
         """A broker that does not know a producer takes a later batch first, never the earlier."""
@@ -797,7 +814,7 @@ class World:
                 if self.features.gives_up and turn > FINAL_TURNS / 2:
                     self.give_up_what_misses(who)
                 self.send_all(who)
-            if all(client.is_idle or client.fatal for client in self.clients):
+            if all(client.is_idle or client.fatal or client.forges for client in self.clients):
                 break
         self.check()
 
@@ -833,6 +850,8 @@ class World:
             epochs = {epoch for _, epoch, _ in ids}
             assert len(ids) == len(epochs), f"dead letters of {record} with ids {ids}"
         for client in self.clients:
+            if client.forges:
+                continue
             for batch in client.acknowledged:
                 assert self._has_its_result(batch, stored), f"lost, or not dropped: {batch}"
             if self.forgetful:

@@ -33,6 +33,8 @@ class Features:
         returns: A leader that was replaced may lead again, with records that only it has.
         digests: Gateways keep digests of their interceptors, and start without doubts if all are
             equal; some start with other interceptors, and ten minutes pass now and then.
+        forges: The second client sends other records, which are bad, with the numbers and the
+            checksum of a batch that it repeats; all that it gets is due to it.
         takes_later: A leader that does not know a producer is elected while batches are on their
             way, and may take a later batch first (KAFKA-15591).
         gateways: How many there are where they share their state.
@@ -56,6 +58,7 @@ class Features:
     returns: bool = False
     digests: bool = False
     takes_later: bool = False
+    forges: bool = False
     gateways: int = 2
     steps: int = STEPS
 
@@ -94,4 +97,5 @@ def features_of(seed: object) -> Features:
         changes=switches and more.random() < 0.4,
         digests=more.random() < 0.2,
         takes_later=not switches and more.random() < 0.15,
+        forges=random.Random(f"forges {seed}").random() < 0.15,
     )

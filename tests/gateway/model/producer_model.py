@@ -85,6 +85,7 @@ class Producer:
     bumps: list = field(default_factory=list)
     fatal: str = ""
     is_lost = False
+    forges = False
     leaders_return: bool = False
 
     def make(self, records: list[int]) -> None:

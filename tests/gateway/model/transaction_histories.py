@@ -66,7 +66,7 @@ class TransactionWorld(World):
         version: int | None = None,
     ) -> None:
         # Batches that are given up are aborted here; librdkafka awaits what is on its way.
-        features = replace(features, gives_up=False, takes_later=False)
+        features = replace(features, gives_up=False, takes_later=False, forges=False)
         super().__init__(seed, direct=direct, features=features)
         more = self.more
         self.version = version or more.choice((1, 2))

@@ -211,6 +211,8 @@ class History:
         if key in {2, 61}:
             topics = self._offsets(frame) if key == 2 else self._described(frame)
             return broker_frame(key, version, number, topics=topics)
+        if key == 23:
+            return broker_frame(key, version, number, topics=self._epochs(frame))
         if key == 32:
             return broker_frame(key, version, number, results=_limits())
         if key == 3:
@@ -224,6 +226,16 @@ class History:
             {"name": topic.name, "partitions": [
                 {"partition_index": partition.partition_index, "error_code": self._code(),
                  "leader_epoch": 0, "offset": 20}
+                for partition in topic.partitions
+            ]}
+            for topic in _entity(frame).topics
+        ]  # fmt: skip
+
+    def _epochs(self, frame: bytes) -> Sequence[dict[str, Any]]:
+        """The response to OffsetForLeaderEpoch."""
+        return [
+            {"topic": topic.topic, "partitions": [
+                {"partition": partition.partition, "error_code": self._code(), "end_offset": 10}
                 for partition in topic.partitions
             ]}
             for topic in _entity(frame).topics

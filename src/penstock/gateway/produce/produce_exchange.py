@@ -365,8 +365,7 @@ class ProduceExchange(Held):
         ):
             self._phase = ProducePhase.FETCHING_STATE
             on_found = partial(self._on_last_sequences, unknown)
-            doubted = [topic for topic in unknown if request.gateway.producers.doubts.affect(topic)]
-            fetch_last_sequences(request, unknown, on_found, doubted=doubted)
+            fetch_last_sequences(request, unknown, on_found, doubted=self._intercepted.doubted)
             return False
         if unknown:
             self._intercepted.on_last_sequences(unknown, {})

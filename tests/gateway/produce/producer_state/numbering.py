@@ -8,6 +8,7 @@ from penstock.gateway.produce.producer_state.arrivals import Arrival
 from penstock.gateway.produce.producer_state.producer.batch import Stored
 from penstock.gateway.produce.producer_state.producer.numbers import Range
 from penstock.gateway.produce.producer_state.records.encoding import ProducerKey
+from penstock.kafka.wire.requests.leaders import Leader
 
 KEY = ProducerKey("t", 0, 7)
 ARRIVAL = Arrival("t", 0, 7)
@@ -22,6 +23,7 @@ class Gateway:
         self.records = []
         self.is_kept = True
         self.is_shared = is_shared
+        self.whole = None  # the batch that the client's bytes are sent of, as its leader has it
         self.producers = Producers(
             now=lambda: self.now, keep=self._keep, is_shared=is_shared, **options
         )
@@ -50,6 +52,7 @@ class Gateway:
         )  # fmt: skip
         if not isinstance(decided, Decided):
             return decided
+        self.whole = decided.batch if decided.is_whole else None
         for failure in failures:
             if failure is not None:
                 self.producers.not_kept(KEY, epoch, decided.batch)
@@ -93,11 +96,13 @@ class Gateway:
         *,
         epoch: int = 0,
         connection: int = 1,
-    ) -> None:
-        """Let the broker return the producer's last sequence."""
-        self.producers.queries.on_last_sequence(
-            KEY, ARRIVAL, epoch, Range(first, count), last, dropped, connection=connection
-        )
+        leader: Leader | None = None,
+    ) -> bool:
+        """Let the broker return the producer's last sequence; return whether it can be decided."""
+        return self.producers.queries.on_last_sequence(
+            KEY, ARRIVAL, epoch, Range(first, count), last, dropped, connection=connection,
+            leader=leader,
+        )  # fmt: skip
 
     def reads(self, other: "Gateway") -> None:
         """Read all records that another gateway has stored."""

@@ -199,21 +199,64 @@ def test_while_interceptors_may_differ_every_batch_is_written():
     assert gateway_2.read().producers.find(KEY, 0, Range(80, 10)).dropped_count == 0
 
 
-@pytest.mark.parametrize("again", ["here", "at another gateway"])
-def test_a_batch_that_was_sent_unchanged_stays_unchanged(again):
-    """It got NOT_LEADER_OR_FOLLOWER; the new leader does not have it; the former leader does."""
+@pytest.fixture(params=["here", "at another gateway"])
+def sent_unchanged(request):
+    """A gateway that knows a batch, not its bytes.
+
+    It got NOT_LEADER_OR_FOLLOWER; the new leader does not have it; the former leader does.
+    """
     _, gateway_1, gateway_2 = gateways(2)
     batch = gateway_1.decide(10, 10)
     assert gateway_1.producers.send(KEY, 0, batch) == 0
     code = gateway_1.producers.on_response(KEY, 0, batch, NOT_LEADER_OR_FOLLOWER, Stored())
     assert code == NOT_LEADER_OR_FOLLOWER
-    gateway = gateway_1 if again == "here" else gateway_2.read()
     batch.data = None
-    gateway.producers.queries.on_last_sequence(
-        KEY, ARRIVAL, 0, Range(10, 10), 8, tuple(range(10)), connection=2
+    return gateway_1 if request.param == "here" else gateway_2.read()
+
+
+def test_a_batch_that_was_sent_unchanged_stays_unchanged(sent_unchanged):
+    gateway, all_records = sent_unchanged, tuple(range(10))
+    for leader in (None, Leader(5, has_committed=False)):
+        assert not learn_last_sequence(gateway, 8, all_records, leader)
+        gateway.defer(10, 10)
+    assert learn_last_sequence(gateway, 18, all_records, Leader(6, has_committed=False)), (
+        "the former leader leads again"
     )
-    repeated = gateway.decide(10, 10, tuple(range(10)))
-    assert (repeated.broker_first, repeated.dropped_count, repeated.is_whole) == (9, 0, True)
+    decided = gateway.producers.decide(
+        KEY, ARRIVAL, 0, Range(10, 10), all_records, b"", connection=2, callback=lambda _: None
+    )
+    assert (decided.batch.broker_first, decided.batch.dropped_count) == (9, 0)
+    assert decided.is_whole
+    assert gateway.producers.send(KEY, 0, decided.batch, is_whole=True) == 0
+
+
+def test_a_batch_that_was_sent_unchanged_is_decided_again_if_no_leader_can_have_it(sent_unchanged):
+    gateway = sent_unchanged
+    assert not learn_last_sequence(gateway, 8, (0,), Leader(5, has_committed=False))
+    gateway.defer(10, 10)
+    assert learn_last_sequence(gateway, 8, (0,), Leader(5, has_committed=True))
+    again = gateway.decide(10, 10, (0,))
+    assert (again.broker_first, again.dropped_count) == (9, 1)
+
+
+def test_a_batch_that_was_sent_unchanged_waits_if_it_is_not_stored_any_more(sent_unchanged):
+    """The leader had it when it was decided, and is not the leader when it is sent."""
+    gateway = sent_unchanged
+    assert learn_last_sequence(gateway, 18, (0,))
+    decided = gateway.producers.decide(
+        KEY, ARRIVAL, 0, Range(10, 10), (0,), b"x", connection=2, callback=lambda _: None
+    )
+    assert decided.is_whole
+    gateway.defer(10, 10)
+    assert gateway.producers.send(KEY, 0, decided.batch, is_whole=True) == TIMED_OUT
+    assert gateway.producers.queries.is_needed(KEY, 0, Range(10, 10), (0,), connection=2)
+
+
+def test_the_response_of_a_leader_holds_for_one_attempt(sent_unchanged):
+    gateway = sent_unchanged
+    assert learn_last_sequence(gateway, 18, (0,))
+    assert gateway.producers.queries.without_last_sequence(KEY, ARRIVAL, 0, Range(10, 10), (0,))
+    assert isinstance(gateway.decide(10, 10, (0,)), int)
 
 
 @pytest.mark.parametrize("again", ["here", "at another gateway"])
@@ -233,7 +276,8 @@ def test_a_batch_that_interceptors_changed_is_not_sent_unchanged(again):
         KEY, ARRIVAL, 0, Range(10, 10), 8, (0,), connection=2
     )
     repeated = gateway.decide(10, 10, (0,))
-    assert (repeated.broker_first, repeated.dropped_count, repeated.is_whole) == (9, 1, False)
+    assert (repeated.broker_first, repeated.dropped_count) == (9, 1)
+    assert repeated.data == b"x", "what interceptors have left of it now"
 
 
 def changed_and_lost(*, dropped=()):

@@ -42,9 +42,11 @@ class Partition:
                 gateway.reads(other)
         if gateway.needs_last_sequence(first, count, dropped):
             if self.can_request:
-                gateway.learn_last_sequence(
-                    first, count, self.broker.last_sequence(PRODUCER, 0), dropped
-                )
+                if not gateway.learn_last_sequence(
+                    first, count, self.broker.last_sequence(PRODUCER, 0), dropped,
+                    leader=self.broker.as_leader(),
+                ):  # fmt: skip
+                    return TIMED_OUT
             elif not gateway.producers.queries.without_last_sequence(
                 KEY, Arrival(*KEY[:3]), 0, numbers, dropped
             ):
@@ -56,7 +58,7 @@ class Partition:
             return gateway.acknowledge(batch)
         if code := gateway.send(batch):
             return code
-        left_out = () if batch.is_whole else dropped
+        left_out = () if batch is gateway.whole else dropped
         records = [first + i for i in range(count) if i not in left_out]
         done = self.broker.append(PRODUCER, 0, batch.broker_first, records)
         self.broker.replicate(1)

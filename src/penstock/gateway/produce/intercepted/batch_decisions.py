@@ -84,8 +84,7 @@ class BatchDecisions:
         if isinstance(decided, int):
             self._request.answer(partition, error_response(decided))
             return
-        is_own = replacement is None and decided.data is own
-        is_original = is_own or decided.batch.is_whole
+        is_original = decided.is_whole or (replacement is None and decided.data is own)
         partition.decide(Decision(identity, decided.batch, decided.data, is_original))
         if at_once:
             self._written(partition, at_once[0])

@@ -54,11 +54,12 @@ class InterceptedBatches:
     """The intercepted batches of one request.
 
     Attributes:
+        doubted: The topics of which records may be stored though the leader does not have them.
         received: The batches that may be intercepted.
     """
 
     __slots__ = ("_batches", "_decisions", "_idempotence", "_producers", "_request", "_sent",
-                 "_unknown_producers", "received")  # fmt: skip
+                 "_unknown_producers", "doubted", "received")  # fmt: skip
 
     def __init__(self, request: ReceivedRequest) -> None:
         self._request = request
@@ -67,6 +68,7 @@ class InterceptedBatches:
         self._batches: list[ProducePartition] = []
         # The batches whose producers are unknown, and have to begin again.
         self._unknown_producers: frozenset[ProducePartition] = frozenset()
+        self.doubted: set[str] = set()
         self.received = ReceivedBatches(request)
         self._decisions = BatchDecisions(request)
         self._sent = SentBatches(request)
@@ -149,6 +151,8 @@ class InterceptedBatches:
     def unknown_last_sequences(self) -> Slices[dict[str, dict[int, int]]]:
         """Return the producers whose last sequence number has to be requested from the broker.
 
+        Their topics are in `doubted` if the leader has to be requested, too.
+
         Yields:
             After each slice.
 
@@ -171,6 +175,10 @@ class InterceptedBatches:
                 connection=self._request.connection.number,
             ):
                 unknown.setdefault(key.topic, {})[key.partition] = key.producer_id
+                if key.topic not in self.doubted and self._producers.queries.are_doubted(
+                    key, identity.epoch, identity.numbers, partition.dropped
+                ):
+                    self.doubted.add(key.topic)
         return unknown
 
     def on_last_sequences(

@@ -67,7 +67,8 @@ class SentBatches:
         if decision is None:
             return _plain(partition)
         identity, batch, _, is_original = decision
-        code = self._producers.send(identity.key, identity.epoch, batch)
+        is_whole = is_original and decision.data is None
+        code = self._producers.send(identity.key, identity.epoch, batch, is_whole=is_whole)
         if code:
             return error_response(code)
         data = partition.data if is_original else decision.data

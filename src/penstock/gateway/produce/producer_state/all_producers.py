@@ -49,10 +49,12 @@ class Decided(NamedTuple):
 
     Attributes:
         data: The bytes for the broker, except for the sequence numbers; None if nothing is left.
+        is_whole: Whether it is sent as the client sends it, because the leader has it.
     """
 
     batch: Batch
     data: Buffer | None
+    is_whole: bool = False
 
 
 class Producers:
@@ -278,6 +280,7 @@ class Producers:
             if decision == UNKNOWN_PRODUCER_ID:
                 self._known.forget(key)
             return decision
+        is_whole, decision.is_confirmed = decision.is_confirmed, False
         decision.is_changed |= is_changed and decision.data is data
         if quarantined is not None and quarantined.are_of(decision, first_attempt):
             decision.quarantined = quarantined.positions
@@ -295,7 +298,7 @@ class Producers:
             self._writer.write(key, producer, callback, fences=fences)
         else:
             callback(None)
-        return Decided(decision, outgoing)
+        return Decided(decision, outgoing, is_whole)
 
     def not_kept(self, key: ProducerKey, epoch: int, batch: Batch) -> None:
         """Record that a decision could not be written: its batch gets a retriable error.
@@ -350,10 +353,16 @@ class Producers:
         producer = self._in_use.of(key, epoch)
         return producer.obstacle(batch) if producer is not None else NONE
 
-    def send(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
-        """Mark a decided batch as sent; return 0, or the error code for the client."""
+    def send(self, key: ProducerKey, epoch: int, batch: Batch, *, is_whole: bool = False) -> int:
+        """Mark a decided batch as sent; return 0, or the error code for the client.
+
+        Args:
+            is_whole: See `Decided`.
+        """
         producer = self._in_use.of(key, epoch)
-        return producer.send(batch) if producer is not None else self._unknown(key, epoch, batch)
+        if producer is None:
+            return self._unknown(key, epoch, batch)
+        return producer.send(batch, is_whole=is_whole)
 
     def acknowledge(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
         """Return the client's error code for a batch that is not sent; 0 for success.

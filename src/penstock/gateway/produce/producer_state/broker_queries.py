@@ -107,6 +107,27 @@ class BrokerQueries:
         loses_all = len(dropped) == numbers.count
         return producer.batches.await_any or (loses_all and producer.batches.are_presumed)
 
+    def are_doubted(
+        self, key: ProducerKey, epoch: int, numbers: Range, dropped: Sequence[int]
+    ) -> bool:
+        """Whether the leader of a batch has to say since when it leads.
+
+        Interceptors have changed, or a batch that was accepted would lose records.
+
+        Args:
+            epoch: The producer epoch.
+            numbers: The sequence numbers of the batch.
+            dropped: The positions of the records that interceptors dropped now.
+        """
+        if self._doubts.affect(key.topic):
+            return True
+        producer = self._known.find(key, epoch)
+        return (
+            producer is not None
+            and producer.epoch == epoch
+            and producer.batches.loses_accepted(numbers, dropped)
+        )
+
     def on_last_sequence(
         self,
         key: ProducerKey,
@@ -132,19 +153,15 @@ class BrokerQueries:
 
         Returns:
             Whether the batch can be decided. It cannot if it would lose records, may have been sent
-            with others before interceptors changed, and a former leader may have it.
+            with others, as before interceptors changed, and a former leader may have it.
         """
         undecided_numbers = self._arrivals.first_numbers(arrival, epoch)
         producer = self._known.current(key, epoch, numbers.first, undecided_numbers)
         if producer.epoch == epoch:
-            if (
-                dropped
-                and leader is not None
-                and self._doubts.affect(key.topic)
-                and producer.at_broker.may_be_elsewhere(numbers, last_sequence, dropped)
-                and not self._leaders.are_final(key.topic, key.partition, leader)
-            ):
-                return False
+            if dropped and producer.at_broker.may_be_elsewhere(numbers, last_sequence, dropped):
+                was_accepted = producer.batches.loses_accepted(numbers, dropped)
+                if not self._is_final(key, leader, was_accepted=was_accepted):
+                    return False
             producer.at_broker.on_last_sequence(
                 numbers,
                 last_sequence,
@@ -156,6 +173,18 @@ class BrokerQueries:
                 now=self._now(),
             )
         return True
+
+    def _is_final(self, key: ProducerKey, leader: Leader | None, *, was_accepted: bool) -> bool:
+        """Whether no former leader can have a batch that the leader does not have.
+
+        Args:
+            leader: The leader; None if it is not known.
+            was_accepted: Whether an accepted batch would lose records: it may have been sent with
+                them, also if interceptors are the same.
+        """
+        if leader is None or not (was_accepted or self._doubts.affect(key.topic)):
+            return not was_accepted
+        return self._leaders.are_final(key.topic, key.partition, leader)
 
     def without_last_sequence(
         self,
@@ -177,6 +206,9 @@ class BrokerQueries:
         producer = self._known.current(key, epoch, numbers.first, undecided_numbers)
         if producer.epoch != epoch:
             return True
+        first_attempt = producer.batches.find(numbers)
+        if first_attempt is not None:
+            first_attempt.is_confirmed = False
         if self._is_shared:
             producer.at_broker.skip(
                 numbers, overtakes=producer.overtakes(numbers, undecided_numbers)
@@ -184,6 +216,6 @@ class BrokerQueries:
         loses_all = len(dropped) == numbers.count
         if not loses_all or producer.at_broker.is_confirmed:
             return True
-        if producer.batches.find(numbers) is not None:
+        if first_attempt is not None:
             return True
         return producer.at_broker.begin_without_answer(numbers)

@@ -44,7 +44,7 @@ class Quarantined(NamedTuple):
             decision: The decided batch.
             first_attempt: The batch of the first attempt, if this is a retry.
         """
-        if self.letters is None or decision.is_lettered or decision.is_whole:
+        if self.letters is None or decision.is_lettered:
             return False
         if decision is not first_attempt:
             return True

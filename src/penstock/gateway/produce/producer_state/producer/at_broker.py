@@ -166,8 +166,9 @@ class AtBroker:
         self._presume_stored(
             numbers, last_sequence, recent_from=recent_from, connection=connection, now=now
         )
-        if first_attempt is not None and first_attempt.is_decided_otherwise(dropped):
-            self._decide_otherwise(first_attempt, dropped, now)
+        if first_attempt is not None:
+            is_at_leader = last_sequence is not None
+            self._decide_otherwise(first_attempt, dropped, now, is_at_leader=is_at_leader)
         self.continued = numbers.first, connection
         is_followed = self._numbering.next == numbers.first and not self._batches.were_all_refused
         self.begins_late = last_sequence is None and bool(numbers.first) and not is_followed
@@ -241,24 +242,28 @@ class AtBroker:
             if batch.state is State.AWAITED:
                 self.only_at_leader.remove(batch.first)
 
-    def _decide_otherwise(self, batch: Batch, dropped: Sequence[int], now: float) -> None:
-        """Decide again about a batch, because interceptors drop other records than before.
+    def _decide_otherwise(
+        self, batch: Batch, dropped: Sequence[int], now: float, *, is_at_leader: bool
+    ) -> None:
+        """Decide again about a batch, if interceptors drop other records than before.
 
         If the broker has stored it, it is not changed; the client gets a success, but not if only
-        the leader says so, as it cannot be sent again.
+        the leader says so, as it cannot be sent again. A batch that was sent unchanged can, but
+        only while the leader has it, which then stores nothing: the client may send other records.
 
         Args:
             dropped: The positions of the records that interceptors dropped now.
             now: The time in seconds.
+            is_at_leader: Whether the leader knows the producer; a presumed batch is stored there.
         """
-        if batch.state is State.PRESUMED:
-            if not (batch.dropped_count or batch.is_changed):
-                batch.is_whole = True
-            elif self._is_replicated(batch, now):
+        batch.is_confirmed = False
+        if not batch.is_decided_otherwise(dropped):
+            return
+        if batch.state is State.PRESUMED and batch.was_accepted:
+            batch.is_confirmed = is_at_leader
+        elif batch.state is State.PRESUMED:
+            if self._is_replicated(batch, now):
                 batch.apply(Event.STORE)
-        elif batch.state is State.AWAITED and not (batch.dropped_count or batch.is_changed):
-            # Its leader may not have the records of a former leader, which may lead again.
-            batch.is_whole = True
         elif batch.state is State.AWAITED and set(batch.dropped_again) <= set(dropped):
             # Else the decision was not known yet when it was judged: it must be retried.
             self._numbering.undecide(batch)
@@ -322,10 +327,8 @@ class AtBroker:
         """
         first_attempt = self._batches.find(numbers)
         if first_attempt is not None:
-            return (
-                first_attempt.is_decided_otherwise(dropped)
-                and (first_attempt.is_changed or bool(first_attempt.dropped_count))
-                and (last_sequence is None or first_attempt.follows_stored(last_sequence))
+            return first_attempt.is_decided_otherwise(dropped) and (
+                last_sequence is None or first_attempt.follows_stored(last_sequence)
             )
         return last_sequence is None or (
             distance(last_sequence, add(numbers.first, -self._numbering.removed)) > 0

@@ -150,8 +150,8 @@ class Batch:
         unsettled_before: The number of unsettled batches before it when it was sent last.
         stored: Its position in the log.
         checksum: The CRC of the client's batch; 0 if it is not known.
-        is_whole: Whether a retry is sent as the client sends it, without regard to interceptors:
-            the broker has stored all of it, or may have.
+        is_confirmed: Whether the leader has said, since it was received last, that all of it is
+            stored: then it is sent once as the client sends it, without regard to interceptors.
         is_changed: Whether interceptors changed it: then it never goes as the client sends it.
         quarantined: The positions of those dropped records that become dead letters.
         letters: These, until they are stored; None after a restart, or for lack of memory.
@@ -172,7 +172,7 @@ class Batch:
     unsettled_before: int = 0
     stored: Stored = NOT_STORED
     checksum: int = 0
-    is_whole: bool = False
+    is_confirmed: bool = False
     is_changed: bool = False
     quarantined: Sequence[int] = ()
     letters: bytes | None = None
@@ -222,14 +222,22 @@ class Batch:
     def is_decided_otherwise(self, dropped: Sequence[int]) -> bool:
         """Whether it was decided that it loses other records, and its bytes are not held any more.
 
+        Interceptors decide otherwise now, or a client sends other records with its checksum, which
+        anyone can compute.
+
         Args:
             dropped: The positions of the records that interceptors drop now.
         """
-        if self.data is not None or self.is_done or self.is_whole:
+        if self.data is not None or self.is_done:
             return False
         if self.dropped:
             return list(self.dropped) != list(dropped)
         return len(dropped) != self.dropped_count
+
+    @property
+    def was_accepted(self) -> bool:
+        """Whether it was decided that it goes as the client sends it."""
+        return not (self.dropped_count or self.is_changed)
 
     @property
     def is_settled(self) -> bool:

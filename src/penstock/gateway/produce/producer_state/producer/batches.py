@@ -52,6 +52,15 @@ class Batches(deque[Batch]):
                 return None if is_other else batch
         return None
 
+    def loses_accepted(self, numbers: Range, dropped: Sequence[int]) -> bool:
+        """Whether a batch that was accepted is retried, and would lose records.
+
+        Args:
+            dropped: The positions of the records that interceptors drop now.
+        """
+        batch = self.find(numbers)
+        return batch is not None and batch.was_accepted and batch.is_decided_otherwise(dropped)
+
     def have_refused(self, numbers: Range) -> bool:
         """Whether a batch with these sequence numbers was refused."""
         return any(batch.state is _REFUSED and batch.numbers == numbers for batch in self)

@@ -161,7 +161,7 @@ class Numbering:
     def add_stored(self, numbers: Range, last_sequence: int, received: float) -> None:
         """Add a batch as stored unchanged, if the broker has it: it was sent without interceptors.
 
-        It is sent again as the client sent it, for the leader may lose it yet.
+        It is sent once as the client sends it: its position is not known here.
 
         Args:
             numbers: The sequence numbers of the batch.
@@ -181,7 +181,7 @@ class Numbering:
             return
         batch = Batch(
             numbers.first, numbers.count, broker_first, (), 0, State.PRESUMED,
-            checksum=numbers.checksum, is_whole=True, received=received,
+            checksum=numbers.checksum, is_confirmed=True, received=received,
         )  # fmt: skip
         if place is not None:
             self.batches.insert(place, batch)

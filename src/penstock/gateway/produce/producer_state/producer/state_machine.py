@@ -194,8 +194,10 @@ class Producer:
     ) -> Batch | int:
         """Return a batch that is retried, as it was."""
         batch.connection = connection
-        if batch.data is None and not batch.is_done and not batch.is_whole:
+        if batch.data is None and not batch.is_done:
             if batch.is_decided_otherwise(dropped):
+                if batch.is_confirmed:
+                    return batch
                 if batch.state is State.SENT:  # it may be on its way to the broker
                     batch.apply(Event.RETRY)
                     return REQUEST_TIMED_OUT
@@ -252,13 +254,16 @@ class Producer:
 
     # Sent batches
 
-    def send(self, batch: Batch) -> int:
+    def send(self, batch: Batch, *, is_whole: bool = False) -> int:
         """Mark a decided batch as sent.
+
+        Args:
+            is_whole: Whether it is sent as the client sends it, because the leader has it.
 
         Returns:
             0 if it may be sent; otherwise the error code for the client.
         """
-        if batch not in self.batches:
+        if batch not in self.batches or (is_whole and batch.state is not State.PRESUMED):
             self.defer(batch.numbers, batch.connection)
             return REQUEST_TIMED_OUT
         if batch.state is State.REFUSED:
